@@ -1,0 +1,233 @@
+"""Number formats of the cache and of the experts: values <-> codes <-> packed bytes.
+
+A block format stores a row of C channels as C small codes and one scale per group of channels:
+
+    x  ≈  scale[group] * grid[code]          scale = f(largest |x| of the group)
+
+    | format     | code        | grid                              | scale, one byte per group  | stores                   |
+    |------------|-------------|-----------------------------------|----------------------------|--------------------------|
+    | E2M1_E4M3  | 4 bit, FP4  | 0 .5 1 1.5 2 3 4 6 and negatives  | E4M3 per 16, may round down| compressed rows          |
+    | E2M1_E8M0  | 4 bit, FP4  | the same                          | power of two per 32        | index keys, experts      |
+    | E4M3_E8M0  | 8 bit, FP8  | E4M3, up to 448                   | power of two per 32        | window rows              |
+
+Values round to the nearest grid point, ties to the even code; two FP4 codes share a byte, the even channel in the low nibble.
+Sources: report §2.4.4; official kernels (activation quantisation); OCP microscaling formats 1.0 for E2M1 and E8M0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+E2M1_GRID = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+E2M1_MAX, E4M3_MAX = 6.0, 448.0
+SMALLEST_E4M3 = 2.0**-9  # the smallest positive E4M3 number: the scale of an all-zero group
+BLOCK = 2**17  # numbers handled at a time on a CPU: half a megabyte of float32 stays in its second-level cache
+
+
+@dataclass(frozen=True)
+class BlockFormat:
+    """One format of the table above. `element` is E2M1 or E4M3, `scale` is E4M3 or E8M0, `group` counts channels."""
+
+    element: str
+    scale: str
+    group: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.element}_{self.scale}"
+
+    # -- bytes -------------------------------------------------------------------------------------------------
+
+    def payload_bytes(self, channels: int) -> int:
+        """Bytes of the codes of one row."""
+        self._check_channels(channels)
+        return channels // 2 if self.element == "E2M1" else channels
+
+    def scale_bytes(self, channels: int) -> int:
+        """Bytes of the scales of one row: one per group."""
+        self._check_channels(channels)
+        return channels // self.group
+
+    def row_bytes(self, channels: int) -> int:
+        """Bytes of one row, codes and scales."""
+        return self.payload_bytes(channels) + self.scale_bytes(channels)
+
+    # -- values <-> bytes --------------------------------------------------------------------------------------
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Round rows to codes and scales.
+
+        x: [..., C] floating point (wider types are rounded to float32 first), C a multiple of the group.
+        Returns codes [..., C/2] (FP4, packed) or [..., C] (FP8) and scales [..., C/group], both uint8.
+        Raises TypeError for a non-float input, ValueError for a bad C and for NaN or infinity, naming the place.
+        """
+        if not x.is_floating_point():
+            raise TypeError(f"{self.name}.encode takes a floating point tensor, got {x.dtype}")
+        if x.dim() == 0:
+            raise ValueError(f"{self.name}.encode takes rows [..., channels], got a scalar")
+        self._check_channels(x.shape[-1])
+        blocks = _row_blocks(x.shape[-1], x)
+        try:
+            codes, scales = zip(*[self._encode(*block) for block in blocks], strict=True)
+        except _NotFinite:
+            place = (~x.isfinite()).nonzero()[0].tolist()
+            raise ValueError(f"{self.name}.encode: x{place} = {x[tuple(place)].item()}, must be finite") from None
+        return _joined(codes, x.shape[:-1]), _joined(scales, x.shape[:-1])
+
+    def decode(self, codes: Tensor, scales: Tensor) -> Tensor:
+        """The values that codes and scales stand for: float32 [..., C], exact.
+
+        Raises ValueError where the two do not belong together, TypeError where they are not bytes.
+        """
+        for what, tensor in (("codes", codes), ("scales", scales)):
+            if tensor.dtype != torch.uint8:
+                raise TypeError(f"{self.name}.decode takes {what} as uint8, got {tensor.dtype}")
+        channels = codes.shape[-1] * (2 if self.element == "E2M1" else 1)
+        if codes.shape[:-1] != scales.shape[:-1] or channels != scales.shape[-1] * self.group:
+            raise ValueError(f"{self.name}.decode: codes {tuple(codes.shape)} hold {channels} channels, "
+                             f"scales {tuple(scales.shape)} serve {scales.shape[-1] * self.group}")  # fmt: skip
+        return _joined([self._decode(*block) for block in _row_blocks(channels, codes, scales)], codes.shape[:-1])
+
+    def roundtrip(self, x: Tensor) -> Tensor:
+        """What the cache gives back for x (fake quantisation), in x's own dtype."""
+        return self.decode(*self.encode(x)).to(x.dtype)
+
+    def _encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x [R, C] -> codes [R, C/2 or C], scales [R, C/group]."""
+        x = x.float().contiguous()                                           # [R, C]
+        groups = x.unflatten(-1, (-1, self.group))                           # [R, C/group, group]
+        size = groups.abs()                                                  # [R, C/group, group]
+        half = self.group // 2  # halves first: one vectorised maximum, then a reduction over half the numbers
+        largest = torch.maximum(size[..., :half], size[..., half:]).amax(-1)  # [R, C/group]
+        if largest.numel() and not math.isfinite(largest.max()):
+            raise _NotFinite
+        scales = _e4m3_scales(largest) if self.scale == "E4M3" else _e8m0_scales(largest, self.element)
+        step = _scale_values(scales, self.scale).unsqueeze(-1)               # [R, C/group, 1]
+        if self.element == "E2M1":
+            return _packed_e2m1(x, size, step), scales                       # [R, C/2], [R, C/group]
+        codes = (groups / step).clamp_(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn).view(torch.uint8)
+        return codes.flatten(-2), scales                                     # [R, C], [R, C/group]
+
+    def _decode(self, codes: Tensor, scales: Tensor) -> Tensor:
+        """codes [R, C/2 or C], scales [R, C/group] -> [R, C]."""
+        table = _code_values(self.element, codes.device)                     # [256]
+        values = table.index_select(0, codes.flatten().int()).view(torch.float32)  # [R * C]
+        step = _scale_values(scales, self.scale).unsqueeze(-1)               # [R, C/group, 1]
+        return values.view(*scales.shape, self.group).mul_(step).flatten(-2)  # [R, C]
+
+    def _check_channels(self, channels: int) -> None:
+        if channels <= 0 or channels % self.group:
+            raise ValueError(f"{self.name}: channels = {channels}, must be a positive multiple of {self.group}")
+
+
+E2M1_E4M3 = BlockFormat("E2M1", "E4M3", 16)
+E2M1_E8M0 = BlockFormat("E2M1", "E8M0", 32)
+E4M3_E8M0 = BlockFormat("E4M3", "E8M0", 32)
+
+
+class _NotFinite(Exception):
+    """A block holds NaN or infinity; `encode` looks for the place."""
+
+
+def _row_blocks(channels: int, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
+    """The same rows of every tensor, [..., width] -> [R, width], in blocks of BLOCK numbers on a CPU, whole elsewhere."""
+    rows = [tensor.reshape(-1, tensor.shape[-1]) for tensor in tensors]
+    size = max(BLOCK // channels, 1) if rows[0].device.type == "cpu" else max(len(rows[0]), 1)
+    return list(zip(*[tensor.split(size) for tensor in rows], strict=True))
+
+
+def _joined(blocks: tuple[Tensor, ...] | list[Tensor], leading: torch.Size) -> Tensor:
+    whole = blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+    return whole.view(*leading, whole.shape[-1])
+
+
+# -- scales ----------------------------------------------------------------------------------------------------
+
+
+def _e4m3_scales(largest: Tensor) -> Tensor:
+    """E4M3 bytes of max(a, 6 * 2^-9) / 6, rounded to nearest even, at most 448.  [...] -> uint8 [...]."""
+    largest = largest.clamp(min=E2M1_MAX * SMALLEST_E4M3)
+    ratio = largest / torch.full_like(largest, E2M1_MAX)  # a scalar divisor may turn into a product, one ulp off
+    return ratio.clamp_(max=E4M3_MAX).to(torch.float8_e4m3fn).view(torch.uint8)
+
+
+def _e8m0_scales(largest: Tensor, element: str) -> Tensor:
+    """E8M0 bytes (exponent + 127) of the smallest power of two >= a / limit.  [...] -> uint8 [...].
+
+    Read off the IEEE bits: a mantissa that is not zero lifts the exponent by one. A float log2 is wrong one ulp above a power.
+    """
+    floor, limit = (E2M1_MAX * 2.0**-126, E2M1_MAX) if element == "E2M1" else (1e-4, E4M3_MAX)
+    bits = (largest.clamp(min=floor) * (1 / limit)).view(torch.int32)
+    return ((bits >> 23) + ((bits & 0x7FFFFF) != 0)).to(torch.uint8)
+
+
+def _scale_values(scales: Tensor, kind: str) -> Tensor:
+    """Scale bytes as float32. E8M0 is the exponent field of a float32."""
+    if kind == "E4M3":
+        return scales.contiguous().view(torch.float8_e4m3fn).float()
+    return (scales.int() << 23).view(torch.float32)
+
+
+# -- FP4 codes, plain and fast -----------------------------------------------------------------------------------
+
+
+def e2m1_codes(values: Tensor) -> Tensor:
+    """FP4 codes of values already divided by their scale: count the rounding boundaries below each.  uint8, same shape.
+
+    Boundaries lie half-way between grid values. A tie goes to the even code: at .25 1.25 2.5 5 down, at .75 1.75 3.5 up.
+    Bit 3 is the sign, also of a value that rounds to zero.
+    """
+    size = values.abs()
+    codes = torch.zeros_like(values, dtype=torch.uint8)
+    for boundary in (0.25, 1.25, 2.5, 5.0):
+        codes += size > boundary
+    for boundary in (0.75, 1.75, 3.5):
+        codes += size >= boundary
+    return codes | (torch.signbit(values).to(torch.uint8) << 3)
+
+
+def pack_nibbles(codes: Tensor) -> Tensor:
+    """Two 4-bit codes per byte, even channel low.  uint8 [..., C] -> uint8 [..., C/2]."""
+    return codes[..., 0::2] | (codes[..., 1::2] << 4)
+
+
+def unpack_nibbles(packed: Tensor) -> Tensor:
+    """The codes in their order of channels.  uint8 [..., C/2] -> uint8 [..., C]."""
+    return torch.stack([packed & 15, packed >> 4], dim=-1).flatten(-2)
+
+
+def _packed_e2m1(x: Tensor, size: Tensor, step: Tensor) -> Tensor:
+    """pack_nibbles(e2m1_codes(x / step)), by one table look-up per byte.
+
+    All boundaries are quarters. floor + ceil of |4x / step| is even on a quarter and odd between two, 0 … 48: enough to
+    decide every rounding and every tie. With the sign that is one of 98 levels, and two levels make one byte.
+    x [..., C]; size = |x| [..., C/group, group], overwritten; step [..., C/group, 1].  Returns uint8 [..., C/2].
+    """
+    quarters = size.div_(step / 4).clamp_(max=4 * E2M1_MAX)                          # [..., C/group, group]
+    level = quarters.floor().add_(quarters.ceil_()).flatten(-2)                      # [..., C]
+    level = level.add_(0.5).copysign_(x)                                             # [..., C], -48.5 … 48.5
+    pair = torch.add(level[..., 0::2], level[..., 1::2], alpha=98).add_(48.5 * 99)   # [..., C/2], 0 … 98 * 98 - 1
+    return _level_table(x.device).index_select(0, pair.int().flatten()).view(pair.shape)  # [..., C/2]
+
+
+@cache
+def _level_table(device: torch.device) -> Tensor:
+    """Byte of (odd level, even level), uint8 [98 * 98]."""
+    size = torch.arange(49, device=device) / 8
+    codes = e2m1_codes(torch.cat([-size.flip(0), size]))                             # [98]
+    return (codes | (codes[:, None] << 4)).flatten()                                 # [98 * 98]
+
+
+@cache
+def _code_values(element: str, device: torch.device) -> Tensor:
+    """The values of every byte [256]: of FP8 one float32, of FP4 a pair of them, held as one 8-byte word to move at once."""
+    every = torch.arange(256, dtype=torch.uint8, device=device)
+    if element == "E4M3":
+        return every.view(torch.float8_e4m3fn).float()
+    grid = torch.tensor(E2M1_GRID + tuple(-value for value in E2M1_GRID), device=device)
+    return grid[unpack_nibbles(every[:, None]).long()].view(torch.float64).flatten()

@@ -1,0 +1,54 @@
+"""Norm and rotation against golden frequencies and against the identities they must satisfy."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from flash41.config import Config
+from flash41.layers import apply_rope, layer_frequencies, rms_norm, rope_frequencies, rope_table
+
+GOLDEN = np.load(Path(__file__).parent / "golden" / "constants.npz")
+
+
+def test_frequencies_of_both_kinds_of_layer_equal_the_golden_ones():
+    config = Config.flash()
+    for layer, name in ((0, "window_only_layers"), (42, "window_only_layers"), (2, "compressed_layers"), (39, "compressed_layers")):
+        np.testing.assert_allclose(layer_frequencies(config, layer).numpy(), GOLDEN[f"rope.inv_freq.{name}"], rtol=5e-7)
+
+
+def test_yarn_leaves_16_fast_pairs_and_divides_7_slow_ones_by_16():
+    config = Config.flash()
+    plain = rope_frequencies(64, config.compress_rope_theta)
+    ratio = plain / layer_frequencies(config, 2)
+    assert (ratio[:16] == 1).all() and torch.allclose(ratio[25:], torch.tensor(16.0)) and (ratio[16:25] > 1).all()
+
+
+def test_rotation_turns_adjacent_pairs_of_the_last_channels_only():
+    x = torch.tensor([[7.0, 8.0, 1.0, 0.0, 0.0, 1.0]], dtype=torch.float64)
+    cos, sin = rope_table(torch.tensor([1]), torch.tensor([torch.pi / 2, torch.pi], dtype=torch.float64))
+    assert torch.allclose(apply_rope(x, cos, sin), torch.tensor([[7.0, 8.0, 0.0, 1.0, 0.0, -1.0]], dtype=torch.float64))
+
+
+def test_inverse_rotation_undoes_it_and_scores_depend_on_distance_only():
+    q, k = torch.randn(2, 1, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    frequencies = rope_frequencies(64, 10000).double()
+
+    def at(x, position, **kw):
+        return apply_rope(x, *rope_table(torch.tensor([position]), frequencies), **kw)
+
+    assert torch.allclose(at(at(q, 77), 77, inverse=True), q, atol=1e-14)
+    assert torch.allclose((at(q, 100) * at(k, 93)).sum(), (at(q, 7) * at(k, 0)).sum(), atol=1e-12)
+
+
+def test_rms_norm_works_in_wide_arithmetic_and_keeps_the_dtype():
+    x = torch.tensor([[3e-6, 4e-6]], dtype=torch.float16)  # squares underflow in fp16
+    y = rms_norm(x, torch.ones(2), 1e-20)
+    assert y.dtype == torch.float16 and torch.allclose(y.float().square().mean(), torch.tensor(1.0), atol=2e-3)
+    assert rms_norm(x.double(), None, 1e-20).dtype == torch.float64
+
+
+def test_too_few_channels_are_refused():
+    with pytest.raises(ValueError, match="x has 2 channels, must have at least the 4 that rotate"):
+        apply_rope(torch.zeros(1, 2), torch.ones(1, 2), torch.zeros(1, 2))
