@@ -115,6 +115,7 @@ BROKEN = {
     "engram_num_embeddings": (384006168, 384016681), "engram_pad_token_id": 129280, "engram_compressed_vocab_size": 129281,
     "engram_max_ngram_size": 1, "dspark_noise_token_id": 129280, "dspark_target_layer_ids": (38, 40), "dspark_block_size": 0,
     "dspark_num_experts_per_tok": 129, "num_nextn_predict_layers": 2, "hc_mult": True,
+    "engram_n_heads": 10**12, "engram_vocab_size": 10**12,
 }  # fmt: skip
 
 
@@ -122,6 +123,13 @@ BROKEN = {
 def test_a_broken_field_is_refused_with_what_is_allowed(field, value):
     named = {"num_hidden_layers": "compress_ratios", "num_nextn_predict_layers": "compress_ratios"}.get(field, field)
     with pytest.raises(ValueError, match=f"^{named}.* must be "):
+        Config.flash().replace(**{field: value})
+
+
+@pytest.mark.parametrize("field", ["engram_pad_token_id", "dspark_noise_token_id", "vocab_size", "rms_norm_eps", "compress_ratios"])
+@pytest.mark.parametrize("value", [None, "2", [2.5], True], ids=str)
+def test_a_field_of_the_wrong_type_is_refused(field, value):
+    with pytest.raises(ValueError, match=f"^{field} = "):
         Config.flash().replace(**{field: value})
 
 

@@ -22,7 +22,8 @@ q_lora_rank o_lora_rank o_groups max_position_embeddings n_routed_experts num_ex
 index_head_dim index_topk candidate_topk_blocks candidate_block_size hc_mult hc_sinkhorn_iters engram_max_ngram_size
 engram_vocab_size engram_n_heads engram_head_dim engram_compressed_vocab_size""".split()
 NATURAL = """num_nextn_predict_layers dspark_block_size dspark_markov_rank dspark_n_routed_experts dspark_num_experts_per_tok
-candidate_source_layer_id""".split()
+candidate_source_layer_id engram_pad_token_id dspark_noise_token_id""".split()
+AT_MOST = dict(num_hidden_layers=1000, num_nextn_predict_layers=100, engram_vocab_size=10**9, engram_n_heads=64, engram_max_ngram_size=16)
 REAL = "swiglu_limit rms_norm_eps routed_scaling_factor rope_theta compress_rope_theta hc_eps initializer_range".split()
 LAYER_LISTS = """compress_ratios kv_source_layer_ids index_source_layer_ids engram_layer_ids engram_num_embeddings
 dspark_target_layer_ids""".split()
@@ -39,6 +40,8 @@ def _numbers(c) -> None:
     for name in NATURAL:
         value = getattr(c, name)
         _demand(_is_int(value) and value >= 0, name, value, "an integer >= 0")
+    for name, most in AT_MOST.items():  # larger values would only make the checks below run for ever
+        _demand(getattr(c, name) <= most, name, getattr(c, name), f"at most {most:,}")
     for name in REAL:
         value = getattr(c, name)
         real = _is_int(value) or isinstance(value, float)
