@@ -1,17 +1,21 @@
 """6A. The KV cache: every byte that outlives a token.
 
-Three kinds of state, all in the formats of the release (report §2.4.4, §3.2; official cache buffers):
+Four kinds of state, in the formats of the release (report §2.4.4, §3.2; official cache buffers):
 
-    global   rows (E2M1_E4M3) and index keys (E2M1_E8M0) of the source layers: one per r tokens, kept for the whole context
-    window   the last `sliding_window` rows of every layer (E4M3_E8M0): a ring, slot = position mod window
-    tail     the open pair of a ratio-2 source layer: its two projections in float32, slot = position mod 2
+    global     rows (E2M1_E4M3) and index keys (E2M1_E8M0) of the source layers: one per r tokens, kept for the whole context
+    window     the last `sliding_window` rows of every layer (E4M3_E8M0): a ring, slot = position mod window
+    tail       the open pair of a ratio-2 source layer: its two projections in float32, slot = position mod 2
+    look-back  the compressed token ids of the last window, for Engram's n-grams; and the drafter's rings, once it runs
 
 Only the global part is a price per token: sum over source layers of (row + index key) / r = 2.5 * 356 = 890 bytes.
+
+A forward pass stages its tokens layer by layer and commits them with `advance`. Until then rings and tails are untouched and
+global rows lie beyond the counted ones, so a pass that fails, or of which only the first tokens are wanted (drafting), leaves
+nothing behind.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from weakref import WeakSet
 
 import torch
@@ -19,37 +23,16 @@ from torch import Tensor
 
 from .config import Config
 from .formats import E2M1_E4M3, E2M1_E8M0, E4M3_E8M0
+from .engram import DEAD
 from .pages import Rows
-
-
-@dataclass(frozen=True)
-class Part:
-    """Bytes of one kind of state in one layer, over all sequences. scope: "global", "window" or "tail"."""
-
-    layer: int
-    name: str
-    scope: str
-    used: int
-    allocated: int
-
-
-@dataclass(eq=False)
-class Snapshot:
-    """A point to return to. Global rows are only ever appended, so their number is enough; rings and tails are copied."""
-
-    owner: KVCache
-    lengths: Tensor
-    written: dict[int, Tensor]
-    overwritten: list[Tensor]  # copies of rings and tails, in the order of KVCache._overwritten()
-    lowest: Tensor             # the shortest each sequence has been since: rows above may have been written anew
+from .state import Part, Snapshot, parts, positions_of_slots
 
 
 class KVCache:
     """The state of `batch` sequences under one configuration.
 
     capacity: most tokens per sequence (default `max_position_embeddings`). storage: "packed", or its readable twin "float",
-    which keeps the decoded values and gives back the same numbers bit for bit. A forward pass calls `append_rows`,
-    `write_window` and `write_tail` in its layers and `advance` once at its end. A refused call changes nothing.
+    which keeps the decoded values and gives back the same numbers bit for bit. A refused call changes nothing.
     """
 
     def __init__(self, config: Config, batch: int = 1, *, capacity: int | None = None, storage: str = "packed", device=None):
@@ -65,19 +48,25 @@ class KVCache:
         self.device = torch.device(device or "cpu")
         self._snapshots: WeakSet[Snapshot] = WeakSet()
         self._allocate()
+        self._staged: list = []
 
     def _allocate(self) -> None:
-        c, make = self.config, dict(batch=self.batch, storage=self.storage, device=self.device)
-        sources = c.kv_source_layer_ids
+        c, sources = self.config, self.config.kv_source_layer_ids
         pairs = [layer for layer in sources if c.compress_ratios[layer] == 2]
         self.lengths = torch.zeros(self.batch, dtype=torch.int64)  # [B] tokens per sequence; counts stay on the CPU
         self.written = {layer: torch.zeros(self.batch, dtype=torch.int64) for layer in sources}  # [B] rows per sequence
-        self.rows = {layer: Rows(E2M1_E4M3, c.head_dim, **make) for layer in sources}
-        self.index_keys = {layer: Rows(E2M1_E8M0, c.index_head_dim, **make) for layer in sources}
-        self.window = [Rows(E4M3_E8M0, c.head_dim, rows=c.sliding_window, **make) for _ in range(c.num_hidden_layers)]
+        self.rows = {layer: self._store(E2M1_E4M3, c.head_dim) for layer in sources}
+        self.index_keys = {layer: self._store(E2M1_E8M0, c.index_head_dim) for layer in sources}
+        self.window = [self._store(E4M3_E8M0, c.head_dim, c.sliding_window) for _ in range(c.num_hidden_layers)]
+        self.draft_window: list[Rows] = []  # the drafter's rings, made when it first writes
         self.tail = {layer: torch.zeros(self.batch, 2, 2, c.head_dim, device=self.device) for layer in pairs}  # [B, slot, kv|gate, C]
+        self.look_back = torch.full((self.batch, c.sliding_window), DEAD, device=self.device)  # [B, window] compressed ids
+        self.window_start = torch.zeros(self.batch, dtype=torch.int64, device=self.device)  # first position in decoder rings
 
-    # -- writing -----------------------------------------------------------------------------------------------
+    def _store(self, fmt, channels: int, rows: int = 0) -> Rows:
+        return Rows(fmt, channels, self.batch, rows, storage=self.storage, device=self.device)
+
+    # -- staging and committing --------------------------------------------------------------------------------
 
     def append_rows(self, layer: int, latents: Tensor, index_keys: Tensor, live: Tensor | None = None) -> None:
         """Append compressed rows and their index keys to a source layer. They are encoded here, once.
@@ -93,50 +82,77 @@ class KVCache:
             raise ValueError(f"layer {layer}: {int(ends.max())} rows, must be at most {room} (capacity = {self.capacity} tokens)")
         sequence, row = self._places(live, self.written[layer])        # [n live], [n live]
         stores = (self.rows[layer], self.index_keys[layer])
-        encoded = [store.encode(values[live.to(values.device)]) for store, values in zip(stores, (latents, index_keys), strict=True)]
+        encoded = [store.encode(_chosen(values, live)) for store, values in zip(stores, (latents, index_keys), strict=True)]
         for store, new in zip(stores, encoded, strict=True):
             store.reserve(min(int(ends.max()), room))
             store.put(sequence, row, new)
         self.written[layer] = ends
 
-    def write_window(self, layer: int, rows: Tensor, live: Tensor | None = None) -> None:
-        """Put the window rows of the next T tokens into a layer's ring; of more than a window, the last ones stay.
+    def write_window(self, layer: int, rows: Tensor, live: Tensor | None = None, *, skipped: int = 0, draft: bool = False) -> Tensor:
+        """Stage the window rows of the next T tokens of a layer and return them as the ring will give them back, [B, T, C].
 
-        rows [B, T, C] (rotated); live [B, T] bool leaves padding out (default: none).
+        rows [B, T, C] (rotated); live [B, T] bool leaves padding out (default: none). skipped: tokens before these that this
+        layer does not see (bounded replay). draft: the ring belongs to a block of the drafter.
         """
-        self._check_layer(layer)
+        rings = self._draft_rings() if draft else self.window
+        if not 0 <= layer < len(rings):
+            raise ValueError(f"layer = {layer}, must be 0 … {len(rings) - 1}")
         live = self._check_values("rows", rows, self.config.head_dim, live)
-        left = live.flip(1).cumsum(1).flip(1)                          # [B, T]: live tokens from here to the end
-        kept = live & (left <= self.config.sliding_window)             # [B, T]
-        skipped = live.sum(1) - kept.sum(1)                            # [B]
-        sequence, position = self._places(kept, self.lengths + skipped)
-        encoded = self.window[layer].encode(rows[kept.to(rows.device)])
-        self.window[layer].put(sequence, position % self.config.sliding_window, encoded)
+        encoded = rings[layer].encode(rows)                            # [B, T, …] each
+        self._staged.append((rings[layer].tensors.values(), encoded, live, skipped))
+        return rings[layer].decode(encoded)
 
     def write_tail(self, layer: int, kv: Tensor, gate: Tensor, live: Tensor | None = None) -> None:
-        """Keep the float32 projections of the newest tokens of a ratio-2 source layer, slot = position mod 2.
+        """Stage the projections of the next T tokens of a ratio-2 source layer before pooling: kv, gate [B, T, C].
 
-        kv, gate [B, T, C] before pooling; of the next T tokens the last two stay. live [B, T] as in `write_window`.
+        Kept in float32, in float64 under a float64 model.
         """
         if layer not in self.tail:
             raise ValueError(f"layer = {layer}, must be a ratio-2 source layer: {sorted(self.tail)}")
         live = self._check_values("kv", kv, self.config.head_dim, live)
         self._check_values("gate", gate, self.config.head_dim, live)
-        kept = live & (live.flip(1).cumsum(1).flip(1) <= 2)            # [B, T]
-        sequence, position = self._places(kept, self.lengths + live.sum(1) - kept.sum(1))
-        newest = torch.stack([kv, gate], dim=2)[kept.to(kv.device)]    # [n live, 2, C]
-        self.tail[layer][sequence, position % 2] = newest.to(self.tail[layer].dtype)
+        self.tail[layer] = self.tail[layer].to(torch.promote_types(kv.dtype, self.tail[layer].dtype))
+        newest = torch.stack([kv, gate], dim=2).to(self.tail[layer].dtype)  # [B, T, kv|gate, C]
+        self._staged.append(([self.tail[layer]], [newest], live, 0))
+
+    def write_look_back(self, ids: Tensor, live: Tensor) -> None:
+        """Stage the compressed ids of the next T tokens, DEAD for image tokens.  ids, live [B, T]."""
+        self._staged.append(([self.look_back], [ids], live.cpu(), 0))
 
     def advance(self, tokens: int | Tensor) -> None:
-        """Commit the tokens that were written: tokens [B] or one number for all. Every source layer must hold its rows."""
-        ends = self.lengths + torch.as_tensor(tokens, dtype=torch.int64)
-        if bool((ends < self.lengths).any()) or int(ends.max()) > self.capacity:
+        """Commit the first `tokens` staged tokens (one number, or [B]). Every source layer must hold their rows."""
+        counts = torch.as_tensor(tokens, dtype=torch.int64).expand(self.batch)
+        ends = self.lengths + counts                                   # [B]
+        if bool((counts < 0).any()) or int(ends.max()) > self.capacity:
             raise ValueError(f"tokens = {tokens}: lengths would be {ends.tolist()}, must not shrink and not pass capacity = {self.capacity}")
         for layer, written in self.written.items():
             due = ends // self.config.compress_ratios[layer]
-            if not torch.equal(written, due):
+            if bool((written < due).any()):
                 raise ValueError(f"layer {layer} holds {written.tolist()} rows, must hold {due.tolist()} for lengths {ends.tolist()}")
+        for tensors, new, live, skipped in self._staged:
+            self._put(tensors, new, live, counts - skipped, skipped)
         self.lengths = ends
+        self.discard()
+
+    def discard(self) -> None:
+        """Forget what was staged and not committed."""
+        self._staged = []
+        self.written = {layer: self.lengths // self.config.compress_ratios[layer] for layer in self.written}
+
+    def _put(self, ring, new, live: Tensor, counts: Tensor, skipped: int) -> None:
+        """Write the first counts[b] live entries of `new` [B, T, …] into ring tensors [B, slots, …], the last ones surviving."""
+        ring, slots = list(ring), next(iter(ring)).shape[1]
+        order = live.cumsum(1)                                         # [B, T]: 1 for the first live token
+        kept = live & (order <= counts[:, None]) & (order > counts[:, None] - slots)
+        sequence, position = self._places(kept, self.lengths + skipped + (counts - slots).clamp(min=0))
+        for tensor, values in zip(ring, new, strict=True):
+            tensor[sequence, position % slots] = _chosen(values, kept).to(tensor.dtype)
+
+    def _draft_rings(self) -> list[Rows]:
+        if not self.draft_window:
+            c = self.config
+            self.draft_window = [self._store(E4M3_E8M0, c.head_dim, c.sliding_window) for _ in range(c.num_nextn_predict_layers)]
+        return self.draft_window
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -146,32 +162,42 @@ class KVCache:
         longest = int(self.written[layer].max())
         return self.rows[layer].read(longest), self.index_keys[layer].read(longest)
 
-    def read_window(self, layer: int) -> tuple[Tensor, Tensor]:
+    def read_window(self, layer: int, *, draft: bool = False) -> tuple[Tensor, Tensor]:
         """A layer's ring as float32 [B, window, C] and the position that each slot holds, int64 [B, window], -1 = none."""
-        self._check_layer(layer)
+        rings = self._draft_rings() if draft else self.window
+        if not 0 <= layer < len(rings):
+            raise ValueError(f"layer = {layer}, must be 0 … {len(rings) - 1}")
         size = self.config.sliding_window
-        slot = torch.arange(size)                                      # [window]
-        newest = self.lengths[:, None] - 1                             # [B, 1]
-        position = newest - (newest - slot) % size                     # [B, window]
-        return self.window[layer].read(size), torch.where(position < 0, -1, position)
+        position = positions_of_slots(self.lengths, size)              # [B, window]
+        return rings[layer].read(size), position.clamp(min=-1).to(self.device)
+
+    def history(self, layer: int) -> Tensor:
+        """A layer's ring in order, the newest row last: float32 [B, window, C]."""
+        return torch.take_along_dim(self.window[layer].read(self.config.sliding_window), self._slots_in_order()[..., None], 1)
+
+    def recent_ids(self, count: int) -> Tensor:
+        """Compressed ids of the last `count` tokens, the newest last, DEAD before the start: int64 [B, count]."""
+        ids = torch.take_along_dim(self.look_back, self._slots_in_order(), 1)[:, -count:]
+        before = self.lengths[:, None] - torch.arange(count, 0, -1) < 0
+        return ids.masked_fill(before.to(self.device), DEAD)
+
+    def _slots_in_order(self) -> Tensor:
+        size = self.config.sliding_window
+        return ((self.lengths[:, None] + torch.arange(size)) % size).to(self.device)  # [B, window]
 
     # -- going back --------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """Remember this state. Costs one copy of the rings and tails, none of the global rows."""
-        written = {layer: rows.clone() for layer, rows in self.written.items()}
-        snapshot = Snapshot(self, self.lengths.clone(), written, [t.clone() for t in self._overwritten()], self.lengths.clone())
+        snapshot = Snapshot.of(self)
         self._snapshots.add(snapshot)
         return snapshot
 
     def restore(self, snapshot: Snapshot) -> None:
         """Return to a remembered state, exactly. Raises ValueError if it belongs to another cache or its rows are gone."""
-        if snapshot.owner is not self:
-            raise ValueError("snapshot belongs to another cache")
-        if bool((snapshot.lowest < snapshot.lengths).any()):
-            raise ValueError(f"snapshot of lengths {snapshot.lengths.tolist()}: the cache was cut to {snapshot.lowest.tolist()} since")
-        self._cut_to(snapshot.lengths, snapshot.written)
-        for tensor, saved in zip(self._overwritten(), snapshot.overwritten, strict=True):
+        snapshot.check(self)
+        self._cut_to(snapshot.lengths)
+        for tensor, saved in zip(self.overwritten(), snapshot.overwritten, strict=True):
             tensor.copy_(saved)
 
     def truncate(self, lengths: int | Tensor) -> None:
@@ -183,42 +209,30 @@ class KVCache:
         new = torch.as_tensor(lengths, dtype=torch.int64).expand(self.batch).clone()  # [B]
         if bool((new < 0).any()) or bool((new > self.lengths).any()):
             raise ValueError(f"lengths = {new.tolist()}, must be 0 … {self.lengths.tolist()}")
-        overwritten = (self.lengths > self.config.sliding_window) & (new < self.lengths)
-        open_pair = (new % 2 == 1) & (new - 1 < (self.lengths - 1) // 2 * 2)
-        lost = overwritten | (open_pair if self.tail else torch.zeros_like(open_pair))
+        lost = (self.lengths > self.config.sliding_window) & (new < self.lengths)
+        if self.tail:
+            lost |= (new % 2 == 1) & (new - 1 < (self.lengths - 1) // 2 * 2)
         if bool(lost.any()):
             raise ValueError(f"lengths = {new.tolist()} from {self.lengths.tolist()}: window rows or an open pair are gone; "
                              "take a snapshot before and restore it")  # fmt: skip
-        self._cut_to(new, {layer: new // self.config.compress_ratios[layer] for layer in self.written})
+        self._cut_to(new)
 
-    def _cut_to(self, lengths: Tensor, written: dict[int, Tensor]) -> None:
+    def _cut_to(self, lengths: Tensor) -> None:
         self.lengths = lengths.clone()
-        self.written = {layer: rows.clone() for layer, rows in written.items()}
+        self.discard()
         for snapshot in self._snapshots:
             snapshot.lowest = torch.minimum(snapshot.lowest, lengths)
 
-    def _overwritten(self) -> list[Tensor]:
-        rings = [tensor for ring in self.window for tensor in ring.tensors.values()]
-        return rings + list(self.tail.values())
+    def overwritten(self) -> list[Tensor]:
+        """The tensors that later tokens write over."""
+        rings = [tensor for ring in self.window + self.draft_window for tensor in ring.tensors.values()]
+        return [*rings, *self.tail.values(), self.look_back, self.window_start]
 
     # -- bytes -------------------------------------------------------------------------------------------------
 
     def report(self) -> list[Part]:
-        """Used and allocated bytes of every layer and part, read off the live tensors; `allocated` sums to their storage.
-
-        Used counts written global rows, window slots that hold a row, and tail slots of open pairs.
-        """
-        parts = []
-        for layer, written in self.written.items():
-            for name, store in (("rows", self.rows[layer]), ("index keys", self.index_keys[layer])):
-                parts.append(Part(layer, name, "global", int(written.sum()) * store.row_bytes, store.allocated_bytes))
-        slots = int(self.lengths.clamp(max=self.config.sliding_window).sum())
-        for layer, ring in enumerate(self.window):
-            parts.append(Part(layer, "window", "window", slots * ring.row_bytes, ring.allocated_bytes))
-        for layer, tail in self.tail.items():
-            slot_bytes = tail[0, 0].numel() * tail.element_size()
-            parts.append(Part(layer, "tail", "tail", int((self.lengths % 2).sum()) * slot_bytes, tail.untyped_storage().nbytes()))
-        return parts
+        """Used and allocated bytes of every layer and part, read off the live tensors."""
+        return parts(self)
 
     def used_bytes(self) -> int:
         """Bytes of the written global rows, over all sequences: 356 * (3 * floor(N / 2) + N) per sequence for Config.flash()."""
@@ -232,10 +246,6 @@ class KVCache:
         return self.used_bytes() / tokens
 
     # -- doors -------------------------------------------------------------------------------------------------
-
-    def _check_layer(self, layer: int) -> None:
-        if not 0 <= layer < self.config.num_hidden_layers:
-            raise ValueError(f"layer = {layer}, must be 0 … {self.config.num_hidden_layers - 1}")
 
     def _check_source(self, layer: int) -> None:
         if layer not in self.rows:
@@ -258,3 +268,8 @@ class KVCache:
         sequence = live.nonzero()[:, 0]                                # [n live]
         place = (start[:, None] + live.cumsum(1) - 1)[live]            # [n live]
         return sequence.to(self.device), place.to(self.device)
+
+
+def _chosen(values: Tensor, live: Tensor) -> Tensor:
+    """The live entries of [B, n, …] as [n live, …]."""
+    return values.flatten(0, 1) if bool(live.all()) else values[live.to(values.device)]

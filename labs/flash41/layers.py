@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .config import Config, RopeScaling
 
@@ -77,3 +77,15 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, *, inverse: bool = False) ->
     sin = -sin if inverse else sin
     turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)   # [..., dim/2, 2]
     return torch.cat([still, turned.flatten(-2).to(x.dtype)], dim=-1)                # [..., C]
+
+
+class RMSNorm(nn.Module):
+    """rms_norm with the released parameter name `weight`."""
+
+    def __init__(self, width: int, eps: float, **kw):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.empty(width, **kw))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return rms_norm(x, self.weight, self.eps)

@@ -65,12 +65,13 @@ class Rows:
 
     def read(self, rows: int) -> Tensor:
         """The first `rows` rows of every sequence as float32 [B, rows, C]."""
-        return self._values([tensor[:, :rows] for tensor in self.tensors.values()])
+        return self.decode([tensor[:, :rows] for tensor in self.tensors.values()])
 
     def gather(self, row: Tensor) -> Tensor:
         """Chosen rows: row [B, ...] int64 -> float32 [B, ..., C]. Only these rows are decoded."""
         sequence = torch.arange(row.shape[0], device=row.device).view(-1, *[1] * (row.dim() - 1))  # [B, 1, ...]
-        return self._values([tensor[sequence, row] for tensor in self.tensors.values()])
+        return self.decode([tensor[sequence, row] for tensor in self.tensors.values()])
 
-    def _values(self, stored: list[Tensor]) -> Tensor:
+    def decode(self, stored) -> Tensor:
+        """What encoded rows stand for, float32."""
         return self.format.decode(*stored) if self.storage == "packed" else stored[0]

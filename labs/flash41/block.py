@@ -1,0 +1,104 @@
+"""One layer of the path, and what the layers of one forward pass share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from . import mhc
+from .attention import Attention
+from .cache import KVCache
+from .config import Config
+from .embedding import Places
+from .engram import Engram
+from .layers import RMSNorm
+from .moe import MoE
+
+
+@dataclass
+class Shared:
+    """What the layers of one forward pass share."""
+
+    cache: KVCache
+    places: Places
+    plain: bool
+    steps: Tensor | None = None       # [B, T, depth] compressed ids for Engram
+    text: Tensor | None = None        # [B, T] live and not an image token
+    image: Tensor | None = None       # [B, T] image tokens, None if there are none
+    chosen: Tensor | None = None      # [B, T, K] rows chosen by the last selecting layer
+    candidates: Tensor | None = None  # [B, T, blocks] blocks that Reindex layers choose from
+    skipped: Tensor | int = 0         # [B] tokens before these that decoder layers do not see (bounded replay)
+    window_start: Tensor | None = None  # [B] first position whose window rows exist
+    rows_written: bool = False        # the layer at hand has already written its rows, for more tokens than it sees
+    features: list[Tensor] = field(default_factory=list)  # [B, T, D] per target layer: what the drafter reads
+    notes: dict | None = None         # intermediates by golden name, where asked for
+    decoded: dict = field(default_factory=dict)
+
+    def note(self, name: str, value: Tensor) -> None:
+        if self.notes is not None:
+            self.notes.setdefault(name, []).append(value)
+
+    def keep_last(self, tokens: int) -> None:
+        """From here on the pass sees only its last `tokens` tokens; their windows start at the first of them."""
+        before, self.places = self.places, self.places.last(tokens)
+        dropped = before.counts - self.places.counts                   # [B]
+        self.skipped = dropped.cpu()
+        self.window_start = torch.where(dropped > 0, self.places.start, self.window_start)
+        cut = [None if t is None else t[:, -tokens:] for t in (self.steps, self.text, self.image)]
+        self.steps, self.text, self.image = cut
+
+    def index_keys(self, store, width: int) -> Tensor:
+        """The first `width` index keys of a store, decoded once per pass."""
+        if id(store) not in self.decoded:
+            self.decoded[id(store)] = store.read(width)
+        return self.decoded[id(store)]
+
+
+class Block(nn.Module):
+    """One layer: (Engram,) attention site, FFN site.  Forward: streams [B, T, S, D], mix [B, T, S] -> the same."""
+
+    def __init__(self, config: Config, layer: int, attention: type[Attention] = Attention, **kw):
+        super().__init__()
+        c, self.config, self.layer = config, config, layer
+        draft = layer >= c.num_hidden_layers
+        wide = kw | {"dtype": torch.promote_types(kw["dtype"], torch.float32)}
+        self.attn_norm = RMSNorm(c.hidden_size, c.rms_norm_eps, **kw)
+        self.ffn_norm = RMSNorm(c.hidden_size, c.rms_norm_eps, **kw)
+        self.attn = attention(c, layer, **kw)
+        experts = (c.dspark_n_routed_experts, c.dspark_num_experts_per_tok) if draft else (c.n_routed_experts, c.num_experts_per_tok)
+        self.ffn = MoE(c, *experts, **kw)
+        self.hc_attn_fn, self.hc_attn_base, self.hc_attn_scale = mhc.site_parameters(c, **wide)
+        self.hc_ffn_fn, self.hc_ffn_base, self.hc_ffn_scale = mhc.site_parameters(c, **wide)
+        if not draft and layer in c.engram_layer_ids:
+            self.engram = Engram(c, layer, **kw)
+
+    def forward(self, streams: Tensor, mix: Tensor, run: Shared) -> tuple[Tensor, Tensor]:
+        a, c, b = mhc.coefficients(streams, self.hc_attn_fn, self.hc_attn_base, self.hc_attn_scale, self.config, run.plain)
+        self._note(run, "attn", a, c, b)
+        y = self.attn(self.attn_norm(self._collapse(streams, mix, "attn", run)), run)
+        run.note(f"attn.{self.layer}.out", y)
+        streams = mhc.write_back(streams, y, c, b)
+        mix, c, b = mhc.coefficients(streams, self.hc_ffn_fn, self.hc_ffn_base, self.hc_ffn_scale, self.config, run.plain)
+        self._note(run, "ffn", mix, c, b)
+        y = self.ffn(self.ffn_norm(self._collapse(streams, a, "ffn", run)), run.image, run.plain)
+        run.note(f"moe.{self.layer}.out", y)
+        return mhc.write_back(streams, y, c, b), mix
+
+    def remember(self, streams: Tensor, run: Shared) -> Tensor:
+        """Engram before the layer, where it has one: streams [B, T, S, D] -> streams."""
+        if not hasattr(self, "engram"):
+            return streams
+        streams = self.engram(streams, run.steps, run.text)
+        run.note(f"engram.{self.layer}.out", streams)
+        return streams
+
+    def _collapse(self, streams: Tensor, mix: Tensor, site: str, run: Shared) -> Tensor:
+        u = mhc.collapse(streams, mix)
+        run.note(f"block.{self.layer}.{site}_in", u)
+        return u
+
+    def _note(self, run: Shared, site: str, a: Tensor, c: Tensor, b: Tensor) -> None:
+        for name, value in (("pre", a), ("post", c), ("comb", b)):
+            run.note(f"hc.{self.layer}.{site}.{name}", value)
