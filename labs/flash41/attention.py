@@ -89,7 +89,7 @@ class Attention(nn.Module):
             self.choose(x, qr, rope, run)
         core = (self.core_plain if run.plain else self.core)(q, window, run)   # [B, T, H, C]
         run.note(f"attn.{self.layer}.core", core)
-        return self.output(core, rope)
+        return self.output(core, rope, run)
 
     def queries(self, x: Tensor, rope) -> tuple[Tensor, Tensor]:
         """Rotated queries [B, T, H, C] and the normed low-rank latent [B, T, q_lora_rank] that the indexer shares."""
@@ -129,6 +129,7 @@ class Attention(nn.Module):
         run.chosen = torch.cat(chosen, dim=1)                          # [B, T, <= topk], NONE-padded
         if self.layer == c.candidate_source_layer_id:
             run.candidates = torch.cat(blocks, dim=1)                  # [B, T, <= topk_blocks], NONE-padded
+            run.note("candidates", run.candidates)
         run.note(f"index.{self.layer}.weights", weights)
         run.note(f"index.{self.layer}.query", queries)
         run.note(f"index.{self.layer}.topk", run.chosen)
@@ -186,9 +187,10 @@ class Attention(nn.Module):
             out.append(attend(q[:, start:stop], keys[:, band], seen, chosen, is_chosen, self.attn_sink))
         return torch.cat(out, dim=1)
 
-    def output(self, core: Tensor, rope) -> Tensor:
+    def output(self, core: Tensor, rope, run) -> Tensor:
         """Turn the rotated channels back at the query's position, then the grouped low-rank output.  -> [B, T, D]."""
         o = apply_rope(core, *(part.unsqueeze(2) for part in rope), inverse=True)      # [B, T, H, C]
+        run.note(f"attn.{self.layer}.core_rope_after_inverse", o[..., -self.config.qk_rope_head_dim :])
         groups = self.config.o_groups
         o = o.to(self.wo_a.weight.dtype).flatten(2).unflatten(-1, (groups, -1))        # [B, T, G, H/G * C]
         blocks = self.wo_a.weight.unflatten(0, (groups, -1))                           # [G, rank, H/G * C]

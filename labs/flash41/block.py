@@ -40,6 +40,10 @@ class Shared:
         if self.notes is not None:
             self.notes.setdefault(name, []).append(value)
 
+    def noter(self, prefix: str):
+        """note() for a part that does not know its layer: noter("moe.3.")("weights", value)."""
+        return lambda name, value: self.note(prefix + name, value)
+
     def keep_last(self, tokens: int) -> None:
         """From here on the pass sees only its last `tokens` tokens; their windows start at the first of them."""
         before, self.places = self.places, self.places.last(tokens)
@@ -82,7 +86,8 @@ class Block(nn.Module):
         streams = mhc.write_back(streams, y, c, b)
         mix, c, b = mhc.coefficients(streams, self.hc_ffn_fn, self.hc_ffn_base, self.hc_ffn_scale, self.config, run.plain)
         self._note(run, "ffn", mix, c, b)
-        y = self.ffn(self.ffn_norm(self._collapse(streams, a, "ffn", run)), run.image, run.plain)
+        x = self.ffn_norm(self._collapse(streams, a, "ffn", run))
+        y = self.ffn(x, run.image, run.plain, run.noter(f"moe.{self.layer}."))
         run.note(f"moe.{self.layer}.out", y)
         return mhc.write_back(streams, y, c, b), mix
 
@@ -90,7 +95,7 @@ class Block(nn.Module):
         """Engram before the layer, where it has one: streams [B, T, S, D] -> streams."""
         if not hasattr(self, "engram"):
             return streams
-        streams = self.engram(streams, run.steps, run.text)
+        streams = self.engram(streams, run.steps, run.text, run.noter(f"engram.{self.layer}."))
         run.note(f"engram.{self.layer}.out", streams)
         return streams
 

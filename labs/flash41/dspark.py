@@ -36,7 +36,7 @@ class DraftAttention(Attention):
         keys = torch.cat([context.to(q.dtype), new], dim=1)            # [B, W + block, C]
         seen = torch.nn.functional.pad(held >= 0, (0, x.shape[1]), value=True)  # [B, W + block]
         core = attend_plain(q, keys, seen.unsqueeze(1).expand(-1, x.shape[1], -1), self.attn_sink)
-        return self.output(core, rope)
+        return self.output(core, rope, run)
 
     def context_rows(self, main_x: Tensor, places) -> Tensor:
         """Window rows of committed tokens, made from the drafter's context.  [B, T, D] -> [B, T, C]."""
@@ -56,6 +56,9 @@ class DraftRun:
     def note(self, name: str, value: Tensor) -> None:
         if self.notes is not None:
             self.notes.setdefault(name, []).append(value)
+
+    def noter(self, prefix: str):
+        return lambda name, value: self.note(prefix + name, value)
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class Engram(nn.Module):
         self.q_weight = nn.Parameter(torch.empty(config.hc_mult, config.hidden_size, **kw))
         self.k_weight = nn.Parameter(torch.empty(config.hc_mult, config.hidden_size, **kw))
 
-    def forward(self, streams: Tensor, steps: Tensor, live: Tensor) -> Tensor:
+    def forward(self, streams: Tensor, steps: Tensor, live: Tensor, note=lambda name, value: None) -> Tensor:
         """Add the looked-up value to every stream, as much as its gate opens. live False (image, padding): gate 0."""
         rows = bucket_ids(steps, self.factors, self.primes, self.first)   # [B, T, columns]
         fetched = self.embed.weight[rows].flatten(-2)                     # [B, T, columns * head_dim]
@@ -113,6 +113,8 @@ class Engram(nn.Module):
         keys, value = self.wkv(fetched).split([width * dim, dim], dim=-1)
         keys = keys.unflatten(-1, (width, dim))                           # [B, T, S, D]
         gate = self.gate(streams, keys).masked_fill(~live[..., None], 0)  # [B, T, S]
+        note("hash_ids", rows)
+        note("gate", gate)
         return (streams + gate.unsqueeze(-1) * value.unsqueeze(2)).to(streams.dtype)
 
     def gate(self, streams: Tensor, keys: Tensor) -> Tensor:

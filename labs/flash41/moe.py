@@ -66,9 +66,11 @@ class MoE(nn.Module):
         self.experts = nn.ModuleList(Expert(*shape, **kw) for _ in range(experts))
         self.shared_experts = Expert(*shape, **kw)
 
-    def forward(self, x: Tensor, image: Tensor | None = None, plain: bool = False) -> Tensor:
+    def forward(self, x: Tensor, image: Tensor | None = None, plain: bool = False, note=lambda name, value: None) -> Tensor:
         flat = x.flatten(0, 1)                                         # [B * T, D]
         experts, weights = self.gate(flat, None if image is None else image.flatten())
+        note("indices", experts.view(*x.shape[:2], -1))
+        note("weights", weights.view(*x.shape[:2], -1))
         mix = self.all_experts if plain else self.chosen_experts
         wide = torch.promote_types(x.dtype, torch.float32)
         return (mix(flat, experts, weights).to(wide) + self.shared_experts(flat).to(wide)).to(x.dtype).view(x.shape)
