@@ -42,7 +42,7 @@ def yarn_everywhere(patch, model):
 
 
 def one_theta(patch, model):
-    turn(patch, model, lambda c, ratio: (c.rope_theta, c.rope_scaling if ratio else None))
+    turn(patch, model, lambda c, ratio: (c.rope_theta,))
 
 
 def turn(patch, model, rule):
@@ -300,3 +300,14 @@ def index_weights_not_scaled(patch, model):
     for part in parts(model, Indexer):
         wrap(patch, part.weights_proj, "forward", lambda right, x, part=part: right(x) * (part.width * part.heads) ** 0.5)
 
+def eps_a(patch, model):
+    for part in parts(model, RMSNorm): patch.setattr(part, "eps", 1e-6)
+def eps_b(patch, model):
+    for part in parts(model, RMSNorm | Engram): patch.setattr(part, "eps", 1e-6)
+def eps_c(patch, model):
+    configure(patch, model, rms_norm_eps=1e-6)
+    for part in parts(model, RMSNorm): patch.setattr(part, "eps", 1e-6)
+def eps_d(patch, model):
+    configure(patch, model, rms_norm_eps=1e-6)
+def eps_e(patch, model):
+    for part in parts(model, Engram): patch.setattr(part, "eps", 1e-6)
