@@ -1,11 +1,11 @@
 """Mistakes on purpose: each breaks one rule of the model, by one small patch that pytest takes back.
 
-Every function is called as `mistake(patch, model)` with a pytest MonkeyPatch. They are written for the plain path and for
-prompts that start with an empty cache; `stale_index_keys` shows in decode steps only. Patches of a module reach every model,
-patches of a model's parts or configuration reach that model.
+Each is called as `mistake(patch, model)` with a pytest MonkeyPatch, breaks both paths, and is written for whole prompts in an
+empty cache; `stale_index_keys` is for decode steps. The `*_not_quantised` need a cache with storage="float".
 """
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -42,6 +42,7 @@ def yarn_everywhere(patch, model):
 
 
 def one_theta(patch, model):
+    """And without YaRN, which belongs to the other theta."""
     turn(patch, model, lambda c, ratio: (c.rope_theta,))
 
 
@@ -59,8 +60,8 @@ def half_split_pairs(patch, model):
         still, moving = x[..., : -2 * half], x[..., -2 * half :]
         return torch.cat([still, right(moving[..., order], cos, sin, **kw)[..., order.argsort()]], dim=-1)
 
-    for module in (attention, compressor, indexer):
-        wrap(patch, module, "apply_rope", broken)
+    for user in (attention, compressor, indexer):
+        wrap(patch, user, "apply_rope", broken)
 
 
 def row_at_its_number(patch, model):
@@ -83,10 +84,13 @@ def no_inverse_rotation(patch, model):
 
 
 def row_visible_late(patch, model):
-    def broken(right, self, queries, weights, visible, blocks, store, width, run):
-        return right(self, queries, weights, run.places.positions // self.ratio, blocks, store, width, run)
+    def broken(right, self, x, qr, rope, run):
+        places = run.places
+        run.places = replace(places, positions=places.positions - 1)  # choose as the token before could
+        right(self, x, qr, rope, run)
+        run.places = places
 
-    wrap(patch, Attention, "_choose", broken)
+    wrap(patch, Attention, "choose", broken)
 
 
 def norm_per_head(patch, model):
@@ -124,7 +128,7 @@ def rows_not_quantised(patch, model):
 
 
 def not_quantised(patch, fmt):
-    """One format keeps what it is given: seen by fake quantisation and by a cache with storage="float"."""
+    """One format gives back what it was given."""
     wrap(patch, formats.BlockFormat, "roundtrip", lambda right, self, x: x if self is fmt else right(self, x))
 
 
@@ -156,18 +160,12 @@ def newest_block_not_forced(patch, model):
 
 
 def no_sink(patch, model):
-    for module in (attention, dspark):
-        wrap(patch, module, "attend_plain", lambda right, q, keys, seen, sink: right(q, keys, seen, torch.full_like(sink, -torch.inf)))
+    for name in ("attend_plain", "attend"):
+        wrap(patch, attention, name, lambda right, *args: right(*args[:-1], torch.full_like(args[-1], -torch.inf)))
 
 
 def window_too_long(patch, model):
-    configure(patch, model, sliding_window=model.config.sliding_window + 1)
-
-
-def configure(patch, model, **changes):
-    """Change the configuration of a finished model, behind its checks."""
-    for name, value in changes.items():
-        patch.setitem(vars(model.config), name, value)
+    patch.setitem(vars(model.config), "sliding_window", model.config.sliding_window + 1)  # a frozen object, behind its checks
 
 
 # -- streams -------------------------------------------------------------------------------------------------
@@ -201,7 +199,7 @@ def other_index_of_b(patch, model):
 
 
 def sinkhorn_round_missing(patch, model):
-    configure(patch, model, hc_sinkhorn_iters=model.config.hc_sinkhorn_iters - 1)
+    patch.setitem(vars(model.config), "hc_sinkhorn_iters", model.config.hc_sinkhorn_iters - 1)
 
 
 def no_engram(patch, model):
@@ -214,8 +212,9 @@ def no_engram(patch, model):
 def bias_in_the_weights(patch, model):
     def broken(right, self, x, image=None):
         experts, _ = right(self, x, image)
-        weights = (F.softplus(x @ self.weight.mT).sqrt() + self.bias).gather(-1, experts)
-        return experts, weights / (weights.sum(-1, keepdim=True) if self.chosen > 1 else 1) * self.scale
+        weights = (F.softplus(x @ self.weight.mT).sqrt() + self.bias).gather(-1, experts)  # [n, k]
+        total = weights.sum(-1, keepdim=True) if self.chosen > 1 else 1
+        return experts, weights / total * self.scale
 
     wrap(patch, Router, "forward", broken)
 
@@ -235,12 +234,11 @@ def no_clamp(patch, model):
 
 
 def gate_clamped_below(patch, model):
-    for expert in parts(model, Expert):
-        wrap(patch, expert.w1, "forward", lambda right, x, limit=expert.limit: right(x).clamp(min=-limit))
+    wrap(patch, F, "silu", lambda right, gate: right(gate.clamp(min=-model.config.swiglu_limit)))
 
 
 def fixed_epsilon(patch, model):
-    configure(patch, model, rms_norm_eps=1e-6)
+    """In the norms and in the Engram gate; the statistic of the mHC sites keeps the configured one."""
     for part in parts(model, RMSNorm | Engram):
         patch.setattr(part, "eps", 1e-6)
 
@@ -296,18 +294,6 @@ def stale_index_keys(patch, model):
 
 
 def index_weights_not_scaled(patch, model):
-    """The order of the scores stays: no logit can show it."""
+    """The order of the scores stays the same."""
     for part in parts(model, Indexer):
         wrap(patch, part.weights_proj, "forward", lambda right, x, part=part: right(x) * (part.width * part.heads) ** 0.5)
-
-def eps_a(patch, model):
-    for part in parts(model, RMSNorm): patch.setattr(part, "eps", 1e-6)
-def eps_b(patch, model):
-    for part in parts(model, RMSNorm | Engram): patch.setattr(part, "eps", 1e-6)
-def eps_c(patch, model):
-    configure(patch, model, rms_norm_eps=1e-6)
-    for part in parts(model, RMSNorm): patch.setattr(part, "eps", 1e-6)
-def eps_d(patch, model):
-    configure(patch, model, rms_norm_eps=1e-6)
-def eps_e(patch, model):
-    for part in parts(model, Engram): patch.setattr(part, "eps", 1e-6)

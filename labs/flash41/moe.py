@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .config import Config
+from .formats import E2M1_E8M0
 
 
 class Router(nn.Module):
@@ -39,7 +40,7 @@ class Router(nn.Module):
 
 
 class Expert(nn.Module):
-    """One gated expert.  Forward: x [n, D], weight [n, 1] or None -> [n, D], in float32 or wider inside."""
+    """One gated expert.  Forward: x [n, D], weight [n, 1] or None -> [n, D]."""
 
     def __init__(self, hidden: int, width: int, limit: float, **kw):
         super().__init__()
@@ -49,11 +50,7 @@ class Expert(nn.Module):
         self.w3 = nn.Linear(hidden, width, bias=False, **kw)
 
     def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
-        wide = torch.promote_types(x.dtype, torch.float32)
-        gate = self.w1(x).to(wide).clamp(max=self.limit)               # [n, width]
-        up = self.w3(x).to(wide).clamp(-self.limit, self.limit)        # [n, width]
-        hidden = F.silu(gate) * up
-        return self.w2((hidden if weight is None else weight * hidden).to(x.dtype))
+        return swiglu(x, self.w1.weight, self.w2.weight, self.w3.weight, self.limit, weight)
 
 
 class MoE(nn.Module):
@@ -95,3 +92,41 @@ class MoE(nn.Module):
             if len(tokens):
                 out.index_add_(0, tokens, expert(x[tokens], w).to(out.dtype))
         return out
+
+
+class PackedExpert(nn.Module):
+    """An expert whose matrices lie in FP4, one E8M0 scale per 32 inputs; decoded when they are used."""
+
+    def __init__(self, limit: float, dtype: torch.dtype, **packed: tuple[Tensor, Tensor]):
+        super().__init__()
+        self.limit, self.dtype = limit, dtype
+        for name, (codes, scales) in packed.items():
+            self.register_buffer(f"{name}_codes", codes)
+            self.register_buffer(f"{name}_scales", scales)
+
+    @classmethod
+    def of(cls, expert: Expert) -> PackedExpert:
+        """Pack a float expert: its weights are rounded to the format here, once."""
+        packed = {name: E2M1_E8M0.encode(getattr(expert, name).weight.detach()) for name in ("w1", "w2", "w3")}
+        return cls(expert.limit, expert.w1.weight.dtype, **packed)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of codes and scales: 18,800,640 at the released size."""
+        return sum(buffer.nbytes for buffer in self.buffers())
+
+    def matrix(self, name: str) -> Tensor:
+        """One decoded matrix in the expert's dtype."""
+        return E2M1_E8M0.decode(getattr(self, f"{name}_codes"), getattr(self, f"{name}_scales")).to(self.dtype)
+
+    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        return swiglu(x, *(self.matrix(name) for name in ("w1", "w2", "w3")), self.limit, weight)
+
+
+def swiglu(x: Tensor, w1: Tensor, w2: Tensor, w3: Tensor, limit: float, weight: Tensor | None = None) -> Tensor:
+    """W_2(weight * silu(min(W_1 x, limit)) * clamp(W_3 x, ±limit)), products in x's dtype, the rest in float32 or wider."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    gate = (x @ w1.mT).to(wide).clamp(max=limit)                       # [n, width]
+    up = (x @ w3.mT).to(wide).clamp(-limit, limit)                     # [n, width]
+    hidden = F.silu(gate) * up
+    return (hidden if weight is None else weight * hidden).to(x.dtype) @ w2.mT
