@@ -20,6 +20,7 @@ from .indexer import NONE, Indexer, as_mask, best, candidate_blocks, rows_of_blo
 from .layers import RMSNorm, apply_rope, layer_frequencies, rope_table
 
 QUERIES = 64  # queries that the fast path handles at a time
+SCAN = 2048  # index keys that a decode step scores at a time
 
 
 def attend_plain(q: Tensor, keys: Tensor, seen: Tensor, sink: Tensor) -> Tensor:
@@ -144,7 +145,7 @@ class Attention(nn.Module):
             score = scores_of(queries, weights, keys).masked_fill(outside, -torch.inf)
             picked = best(score, c.index_topk)
             return torch.where(picked == NONE, NONE, rows.gather(-1, picked.clamp(min=0))), None
-        score = scores(queries, weights, run.index_keys(store, width))  # [B, T, N]
+        score = self._scan(queries, weights, store, width, run)        # [B, T, N]
         row = torch.arange(width, device=score.device)
         score = score.masked_fill(row >= visible.unsqueeze(-1), -torch.inf)
         run.note(f"index.{self.layer}.score", score)
@@ -153,6 +154,13 @@ class Attention(nn.Module):
         if restricted:
             score = score.masked_fill(~as_mask(rows_of_blocks(blocks, c.candidate_block_size), width), -torch.inf)
         return best(score, c.index_topk), None
+
+    def _scan(self, queries, weights, store, width: int, run) -> Tensor:
+        """Scores of all rows. For one token, keys are decoded a few thousand at a time and dropped: they stay in the CPU's cache."""
+        if run.plain or queries.shape[1] > 1 or width <= SCAN:
+            return scores(queries, weights, run.index_keys(store, width))
+        parts = [scores(queries, weights, store.read(min(start + SCAN, width), start)) for start in range(0, width, SCAN)]
+        return torch.cat(parts, dim=-1)                                # [B, 1, N]
 
     def core_plain(self, q: Tensor, new: Tensor, run) -> Tensor:
         """All keys, one mask: history, new window rows, every compressed row.  [B, T, H, C]."""

@@ -53,7 +53,7 @@ def run(rounds: int, forward=FORWARD, decode=DECODE) -> list[dict]:
     """Rows of the table: what, size, fast and plain in ms, ratio plain / fast."""
     config = mid()
     model, found = Model(config), []
-    ids = torch.randint(0, config.vocab_size, (1, max(forward)), generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(0, config.vocab_size, (1, max(forward, default=1)), generator=torch.Generator().manual_seed(1))
 
     def row(what: str, size: int, functions: dict) -> None:
         timings = measure.compare(functions, rounds, warmup=1)

@@ -63,9 +63,9 @@ class Rows:
         for tensor, new in zip(self.tensors.values(), encoded, strict=True):
             tensor[sequence, row] = new
 
-    def read(self, rows: int) -> Tensor:
-        """The first `rows` rows of every sequence as float32 [B, rows, C]."""
-        return self.decode([tensor[:, :rows] for tensor in self.tensors.values()])
+    def read(self, rows: int, first: int = 0) -> Tensor:
+        """Rows first … rows - 1 of every sequence as float32 [B, rows - first, C]."""
+        return self.decode([tensor[:, first:rows] for tensor in self.tensors.values()])
 
     def gather(self, row: Tensor) -> Tensor:
         """Chosen rows: row [B, ...] int64 -> float32 [B, ..., C]. Only these rows are decoded."""
