@@ -1,0 +1,115 @@
+"""Runs a notebook again when the code it imports has changed, and only then.
+
+The execute cache compares cells. It does not see that `flash41/ladder.py` changed, that a pin moved or that Python is
+another one. So each notebook page gets a key over exactly these; a page whose key changed loses its cached outputs
+and is read again.
+"""
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
+PACKAGE = "flash41"
+
+
+def module_file(labs: Path, name: str) -> Path | None:
+    """The file of a dotted module name below labs/, or None where the name is no module."""
+    base = labs.joinpath(*name.split("."))
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+def imported_names(source: str, package: str = "") -> set[str]:
+    """Dotted names that a piece of Python imports; `package` resolves relative imports.
+
+    `from a import b` yields both a and a.b, as b may be a module.
+    """
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")
+            base = ".".join(parents[: len(parents) - node.level + 1]) if node.level else ""
+            base = ".".join(part for part in (base, node.module) if part)
+            names |= {base} | {f"{base}.{alias.name}" for alias in node.names}
+    return {name for name in names if name.split(".")[0] == PACKAGE}
+
+
+def modules_behind(names: set[str], labs: Path) -> set[Path]:
+    """Files of the named modules, of the packages they lie in, and of everything these import in turn."""
+    files, todo = set(), list(names)
+    while todo:
+        parts = todo.pop().split(".")
+        for depth in range(1, len(parts) + 1):
+            name = ".".join(parts[:depth])
+            path = module_file(labs, name)
+            if path is None or path in files:
+                continue
+            files.add(path)
+            package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+            todo += imported_names(path.read_text(encoding="utf-8"), package)
+    return files
+
+
+def notebook_names(path: Path) -> set[str]:
+    """What a notebook's code cells import; a shell line that names the package counts as running its command."""
+    names = set()
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        lines = "".join(cell["source"]).splitlines()
+        shell = [line for line in lines if re.match(r"\s*[!%]", line)]
+        if any(PACKAGE in line for line in shell):
+            names.add(f"{PACKAGE}.__main__")
+        python = (re.sub(r"(?<=^)(\s*)[!%].*", r"\1pass", line) for line in lines)
+        names |= imported_names("\n".join(python))
+    return names
+
+
+def page_key(notebook: Path, root: Path) -> str:
+    """Hash of everything but its own cells that a notebook's outputs depend on."""
+    labs = root / "labs"
+    files = modules_behind(notebook_names(notebook), labs)
+    if files:  # data beside the modules: any of them may read any of it
+        files |= {p for p in (labs / PACKAGE).rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc")}
+    digest = hashlib.sha256(sys.version.encode())
+    for path in [root / "requirements.txt", *sorted(files)]:
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def forget_outputs(cache_path: Path, keys: dict[str, str], paths: dict[str, Path]) -> None:
+    """Drops the cached outputs of pages whose key is not the one they were made under."""
+    from jupyter_cache import get_cache
+
+    known_file = cache_path / "page_keys.json"
+    known = json.loads(known_file.read_text(encoding="utf-8")) if known_file.exists() else {}
+    stale = {str(paths[doc]) for doc, key in keys.items() if known.get(doc) != key}
+    cache = get_cache(cache_path)
+    for record in cache.list_cache_records():
+        if record.uri in stale:
+            cache.remove_cache(record.pk)
+    known_file.write_text(json.dumps({**known, **keys}, indent=1), encoding="utf-8")
+
+
+def outdated(app: Sphinx, env: BuildEnvironment, added: set, changed: set, removed: set) -> list[str]:
+    """Pages to read again. The environment is saved only after reading, so a failed run stays outdated."""
+    paths = {doc: Path(env.doc2path(doc)) for doc in env.found_docs}
+    paths = {doc: path for doc, path in paths.items() if path.suffix == ".ipynb"}
+    keys = {doc: page_key(path, Path(app.srcdir)) for doc, path in paths.items()}
+    forget_outputs(Path(app.config.nb_execution_cache_path), keys, paths)
+    before = getattr(env, "page_keys", {})
+    env.page_keys = keys
+    return [doc for doc, key in keys.items() if before.get(doc) != key]
+
+
+def setup(app: Sphinx) -> dict:
+    app.connect("env-get-outdated", outdated)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,17 @@
+"""Order of the tests: what takes milliseconds first, the browser last."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+LAST = ("test_numbers.py", "test_repository.py", "test_site.py", "test_gates.py", "test_browser.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    def rank(item: pytest.Item) -> tuple[int, int]:
+        in_e2e = item.path.parent == here / "e2e"
+        return (1, LAST.index(item.path.name)) if in_e2e else (0, 0)
+
+    items.sort(key=rank)

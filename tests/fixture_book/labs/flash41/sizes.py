@@ -1,0 +1,2 @@
+VALUES = 256
+SCALES = 32

@@ -1,0 +1,4 @@
+from flash41.entry import ENTRY
+
+NAMED = {"entry": ENTRY}
+EXCEPTIONS: dict[str, str] = {}
