@@ -4,7 +4,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 LAST = ("test_numbers.py", "test_repository.py", "test_site.py", "test_gates.py", "test_browser.py")
 
 
@@ -15,3 +17,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return (1, LAST.index(item.path.name)) if in_e2e else (0, 0)
 
     items.sort(key=rank)
+
+
+def pytest_report_header() -> str:
+    return f"devices: {', '.join(DEVICES)}"
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    """Every device of this machine in turn."""
+    return request.param

@@ -50,7 +50,7 @@ def storages(cache):
             continue
         seen.add(id(item))
         if isinstance(item, torch.Tensor):
-            if item.dtype != torch.int64:  # lengths and row counts are bookkeeping, not state of a layer
+            if item.dim() > 1:  # lengths, row counts and window starts [B] are bookkeeping
                 found[item.untyped_storage().data_ptr()] = item.untyped_storage().nbytes()
         elif isinstance(item, dict):
             queue += item.values()
@@ -189,6 +189,54 @@ def test_truncation_drops_tokens_or_says_what_is_lost():
         cache.truncate(25)
 
 
+def test_what_was_staged_and_not_committed_leaves_nothing_behind():
+    cache, straight = KVCache(TINY), KVCache(TINY)
+    for target in (cache, straight):
+        feed(target, 19, seed=1)
+    before = [tensor.clone() for tensor in cache.overwritten()]
+    for layer in range(TINY.num_hidden_layers):
+        cache.write_window(layer, torch.ones(1, 5, 64))
+    cache.append_rows(5, torch.ones(1, 5, 64), torch.ones(1, 5, 32))
+    cache.write_tail(2, torch.ones(1, 5, 64), torch.ones(1, 5, 64))
+    assert all(torch.equal(a, b) for a, b in zip(before, cache.overwritten(), strict=True))
+    cache.discard()
+    for target in (cache, straight):
+        feed(target, 4, seed=2)
+    assert cache.used_bytes() == straight.used_bytes()
+    assert all(torch.equal(a, b) for a, b in zip(cache.read_rows(5), straight.read_rows(5), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(cache.overwritten(), straight.overwritten(), strict=True))
+
+
+def test_a_prefix_of_what_was_staged_can_be_committed():
+    cache, straight = KVCache(TINY), KVCache(TINY)
+    rows = {layer: torch.randn(1, 6, 64, generator=torch.Generator().manual_seed(layer)) for layer in range(8)}
+    for target, tokens in ((cache, 6), (straight, 3)):
+        feed(target, 17)
+        for layer in range(8):
+            target.write_window(layer, rows[layer][:, :tokens])
+        for layer in TINY.kv_source_layer_ids:
+            ratio = TINY.compress_ratios[layer]
+            n = (17 + tokens) // ratio - 17 // ratio
+            target.append_rows(layer, rows[layer][:, :n], rows[layer][:, :n, :32])
+            if ratio == 2:
+                target.write_tail(layer, rows[layer][:, :tokens], rows[layer][:, :tokens])
+        target.advance(3)
+    assert cache.lengths.tolist() == [20] and cache.used_bytes() == straight.used_bytes()
+    for layer in range(8):
+        assert torch.equal(cache.history(layer), straight.history(layer))
+    assert all(torch.equal(cache.tail[layer], straight.tail[layer]) for layer in cache.tail)
+
+
+def test_the_drafters_rings_cost_202752_bytes_once_it_writes():
+    cache = KVCache(Config.flash())
+    assert not [part for part in cache.report() if part.scope == "draft"]
+    for index in range(3):
+        cache.write_window(index, torch.randn(1, 2, 512), draft=True)
+    cache.discard()  # staged rows are working memory of a pass
+    assert sum(part.allocated for part in cache.report() if part.scope == "draft") == 202_752
+    assert sum(part.allocated for part in cache.report()) == storages(cache)
+
+
 def test_two_caches_never_touch_each_other():
     one, two = KVCache(TINY), KVCache(TINY)
     feed(one, 8, seed=1)
@@ -225,10 +273,10 @@ def nan_at(channel, x):
 def test_bad_input_is_refused_and_changes_nothing(message, call):
     cache = KVCache(TINY, capacity=10)
     feed(cache, 8)
-    before = [tensor.clone() for tensor in cache._overwritten()], cache.used_bytes(), totals(cache), cache.lengths.tolist()
+    before = [tensor.clone() for tensor in cache.overwritten()], cache.used_bytes(), totals(cache), cache.lengths.tolist()
     with pytest.raises(ValueError, match=message):
         call(cache)
-    after = cache._overwritten(), cache.used_bytes(), totals(cache), cache.lengths.tolist()
+    after = cache.overwritten(), cache.used_bytes(), totals(cache), cache.lengths.tolist()
     assert before[1:] == after[1:] and all(torch.equal(a, b) for a, b in zip(before[0], after[0], strict=True))
 
 

@@ -14,13 +14,15 @@ PACKAGE = Path(__file__).parents[1] / "labs" / "flash41"
 FLOORS = [
     ["_checks", "config", "formats"],
     ["layers", "measure", "capacity", "budget", "fields", "families", "ladder"],
-    ["pages", "cache"],
-    ["bench", "budget_report"],
+    ["embedding", "engram", "mhc", "pages", "state", "cache", "ced", "compressor", "indexer"],
+    ["attention", "moe"],
+    ["block", "dspark", "model"],
+    ["generate", "count", "bench_model", "bench", "budget_report"],
     ["course.plots", "course.controls", "course.quiz", "course"],
     ["__main__"],
 ]
 ORDER = [module for floor in FLOORS for module in floor]
-MODEL = {"_checks", "config", "formats", "layers", "measure", "fields", "families", "capacity", "budget", "ladder", "pages", "cache"}
+MODEL = {module for floor in FLOORS[:5] for module in floor} | {"generate"}
 ALLOWED_LIBRARIES = {"torch", "numpy", "safetensors"}
 COURSE_LIBRARIES = ALLOWED_LIBRARIES | {"matplotlib", "anywidget", "ipywidgets", "IPython"}
 BENCH_LIBRARIES = ALLOWED_LIBRARIES | {"ml_dtypes"}

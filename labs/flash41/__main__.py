@@ -1,4 +1,4 @@
-"""The command line: `flash41 budget`, `flash41 bench`, or the same after `python -m`."""
+"""The command line: `flash41 budget`, `flash41 count`, `flash41 bench`, or the same after `python -m`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; returns the exit status: 0, or 2 for arguments or files that cannot be used."""
     argv = sys.argv[1:] if argv is None else list(argv)
     try:
-        arguments = _bench_parser().parse_args(argv[1:]) if argv[:1] == ["bench"] else _parser().parse_args(argv)
+        known = argv[:1] == ["bench"] or argv[:1] == ["count"]
+        arguments = _module_parser(argv[0]).parse_args(argv[1:]) if known else _parser().parse_args(argv)
         return arguments.run(arguments) or 0
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -45,9 +46,10 @@ def _one_line(error: Exception) -> str:
 
 def _parser() -> Parser:
     parser = Parser(prog="flash41", description="Tools of the course 890 Bytes.", allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="budget | bench")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="budget | count | bench")
     _add_budget(commands)
-    commands.add_parser("bench", help="The codecs beside ml_dtypes, timed on this machine.")
+    commands.add_parser("count", help="Parameters, active parameters and bytes of the release, counted.")
+    commands.add_parser("bench", help="The codecs beside ml_dtypes, the fast path beside the plain one, timed on this machine.")
     return parser
 
 
@@ -96,13 +98,14 @@ def _fit(found, arguments: argparse.Namespace):
     return capacity(found, context=context, sessions=sessions or 1, memory=memory)
 
 
-def _bench_parser() -> Parser:
-    """The arguments of `bench` are known to its module, which is loaded only when it is asked for."""
-    from . import bench
+def _module_parser(name: str) -> Parser:
+    """The arguments of `bench` and `count` are known to their modules, which are loaded only when they are asked for."""
+    from importlib import import_module
 
-    parser = Parser(prog="flash41 bench", description=bench.__doc__, allow_abbrev=False)
-    bench.add_arguments(parser)
-    parser.set_defaults(run=bench.main)
+    module = import_module(f".{name}", __package__)
+    parser = Parser(prog=f"flash41 {name}", description=module.__doc__, allow_abbrev=False)
+    module.add_arguments(parser)
+    parser.set_defaults(run=module.main)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""`flash41 bench`: our codecs beside ml_dtypes, in one run, one thread, interleaved, medians.
+"""`flash41 bench`: our codecs beside ml_dtypes, and the fast path beside the plain one; one run, one thread, interleaved, medians.
 
 ml_dtypes is the field's reference for these number formats in numpy. The same work is timed on both sides: scales, codes and
 packing one way; codes, scales and values the other way.
@@ -13,12 +13,13 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from . import measure
+from . import bench_model, measure
 from .formats import E2M1_E4M3, E2M1_E8M0, E4M3_E8M0, BlockFormat
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=21, help="timed rounds, at least 7 (default 21)")
+    parser.add_argument("--only", choices=["codecs", "model"], help="one of the two parts; both take some minutes")
+    parser.add_argument("--rounds", type=int, default=7, help="timed rounds, at least 7 (default 7; the codecs take three times as many)")
     parser.add_argument("--rows", type=int, default=2048, help="rows of 512 numbers per call (default 2048)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -29,17 +30,30 @@ def main(args: argparse.Namespace) -> int:
         raise ValueError(f"--rounds {args.rounds}: must be at least 7")
     if args.rows < 1:
         raise ValueError(f"--rows {args.rows}: must be at least 1")
+    found = {}
     with measure.threads(1):
-        results = [row for fmt in (E2M1_E4M3, E2M1_E8M0, E4M3_E8M0) for row in codec(fmt, args.rows, args.rounds)]
-        conditions = measure.conditions(rounds=args.rounds, rows=args.rows, channels=512)
-    if args.json:
-        print(json.dumps({"conditions": conditions, "codecs": results}, indent=2))
-        return 0
-    print(f"codecs, median ms of one call; {measure.describe(conditions)}\n")
-    print(f"{'format':<11}{'direction':<12}{'flash41':>9}{'ml_dtypes':>11}{'ratio':>8}")
-    for row in results:
-        print(f"{row['format']:<11}{row['direction']:<12}{row['flash41_ms']:>9.2f}{row['ml_dtypes_ms']:>11.2f}{row['ratio']:>7.1f}x")
+        if args.only != "model":
+            rows = [row for fmt in (E2M1_E4M3, E2M1_E8M0, E4M3_E8M0) for row in codec(fmt, args.rows, 3 * args.rounds)]
+            found["codecs"] = {"conditions": measure.conditions(rounds=3 * args.rounds, rows=args.rows, channels=512), "rows": rows}
+        if args.only != "codecs":
+            rows = bench_model.run(args.rounds)
+            conditions = measure.conditions(rounds=args.rounds, batch=1, dtype="float32", storage="packed")
+            found["model"] = {"conditions": conditions, "rows": rows, "decode growth": bench_model.growth(rows)}
+    print(json.dumps(found, indent=2) if args.json else "\n\n".join(page(name, part) for name, part in found.items()))
     return 0
+
+
+def page(name: str, part: dict) -> str:
+    """One part as a table: what, its size or direction, both times, the ratio."""
+    titles = {"codecs": ("ours", "ml_dtypes"), "model": ("fast", "plain")}[name]
+    lines = [f"{name}, median ms of one call; {measure.describe(part['conditions'])}", ""]
+    lines.append(f"{'':<20}{'':>12}{titles[0]:>11}{titles[1]:>11}{'ratio':>8}")
+    for row in part["rows"]:
+        what, size, ours, theirs, ratio = row.values()
+        size = f"{size:,}" if isinstance(size, int) else size
+        lines.append(f"{what:<20}{size:>12}{ours:>11.2f}{theirs:>11.2f}{ratio:>7.1f}x")
+    lines += [f"decode growth, fast path, {which}: {ratio:.2f}" for which, ratio in part.get("decode growth", {}).items()]
+    return "\n".join(lines)
 
 
 def codec(fmt: BlockFormat, rows: int, rounds: int) -> list[dict]:

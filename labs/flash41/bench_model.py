@@ -6,9 +6,6 @@ cache's own formats, which costs a decode step exactly what real ones do.
 
 from __future__ import annotations
 
-import argparse
-import json
-
 import torch
 
 from . import measure, mhc
@@ -74,20 +71,3 @@ def growth(found: list[dict]) -> dict[str, float]:
     """Decode time of the fast path at each context over that at the first."""
     decode = [row for row in found if row["what"] == "decode"]
     return {f"{row['size']:,} / {decode[0]['size']:,}": row["fast_ms"] / decode[0]["fast_ms"] for row in decode[1:]}
-
-
-def report(args: argparse.Namespace) -> int:
-    """Print the table or JSON."""
-    with measure.threads(1):
-        found = run(args.rounds)
-        conditions = measure.conditions(rounds=args.rounds, batch=1, dtype="float32", storage="packed")
-    if args.json:
-        print(json.dumps({"conditions": conditions, "model": found, "decode growth": growth(found)}, indent=2))
-        return 0
-    print(f"mid model, median ms of one call; {measure.describe(conditions)}\n")
-    print(f"{'what':<20}{'tokens':>8}{'fast':>11}{'plain':>11}{'ratio':>8}")
-    for row in found:
-        print(f"{row['what']:<20}{row['size']:>8,}{row['fast_ms']:>11.2f}{row['plain_ms']:>11.2f}{row['ratio']:>7.1f}x")
-    for which, ratio in growth(found).items():
-        print(f"decode growth, fast path, {which}: {ratio:.2f}")
-    return 0
