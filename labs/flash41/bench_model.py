@@ -38,7 +38,8 @@ def filled_cache(config: Config, tokens: int, seed: int = 0) -> KVCache:
         return torch.randn(1, n, width, generator=generator)
 
     for layer in range(config.num_hidden_layers):
-        cache.write_window(layer, rows(min(tokens, config.sliding_window), config.head_dim), skipped=max(tokens - config.sliding_window, 0))
+        kept = min(tokens, config.sliding_window)
+        cache.write_window(layer, rows(kept, config.head_dim), skipped=tokens - kept)
     for layer in config.kv_source_layer_ids:
         n = tokens // config.compress_ratios[layer]
         cache.append_rows(layer, rows(n, config.head_dim), rows(n, config.index_head_dim))
@@ -61,9 +62,10 @@ def run(rounds: int, forward=FORWARD, decode=DECODE) -> list[dict]:
         row("forward", tokens, {path: lambda p=path, n=tokens: model(ids[:, :n], path=p) for path in ("fast", "plain")})
     for context in decode:
         caches = {path: filled_cache(config, context) for path in ("fast", "plain")}
-        row("decode", context, {path: lambda p=path: model(ids[:, :1], caches[p], path=p) for path in caches})
+        row("decode", context, {path: lambda p=path, held=caches[path]: model(ids[:, :1], held, path=p) for path in caches})
     logits = torch.randn(1, 1, 4, 4)
-    row("Sinkhorn, 1 token", 1, {"fast": lambda: mhc.sinkhorn(logits, 20, 1e-6), "plain": lambda: mhc.sinkhorn_plain(logits, 20, 1e-6)})
+    both = {"fast": mhc.sinkhorn, "plain": mhc.sinkhorn_plain}
+    row("Sinkhorn", 1, {path: lambda f=f: f(logits, 20, 1e-6) for path, f in both.items()})
     return found
 
 

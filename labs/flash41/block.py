@@ -55,9 +55,10 @@ class Shared:
 
     def index_keys(self, store, width: int) -> Tensor:
         """The first `width` index keys of a store, decoded once per pass."""
-        if id(store) not in self.decoded:
-            self.decoded[id(store)] = store.read(width)
-        return self.decoded[id(store)]
+        key = id(store), width
+        if key not in self.decoded:
+            self.decoded[key] = store.read(width)
+        return self.decoded[key]
 
 
 class Block(nn.Module):
@@ -71,8 +72,8 @@ class Block(nn.Module):
         self.attn_norm = RMSNorm(c.hidden_size, c.rms_norm_eps, **kw)
         self.ffn_norm = RMSNorm(c.hidden_size, c.rms_norm_eps, **kw)
         self.attn = attention(c, layer, **kw)
-        experts = (c.dspark_n_routed_experts, c.dspark_num_experts_per_tok) if draft else (c.n_routed_experts, c.num_experts_per_tok)
-        self.ffn = MoE(c, *experts, **kw)
+        drafting, all_layers = (c.dspark_n_routed_experts, c.dspark_num_experts_per_tok), (c.n_routed_experts, c.num_experts_per_tok)
+        self.ffn = MoE(c, *(drafting if draft else all_layers), **kw)
         self.hc_attn_fn, self.hc_attn_base, self.hc_attn_scale = mhc.site_parameters(c, **wide)
         self.hc_ffn_fn, self.hc_ffn_base, self.hc_ffn_scale = mhc.site_parameters(c, **wide)
         if not draft and layer in c.engram_layer_ids:

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from .config import Config
-from .formats import E2M1_E4M3, E2M1_E8M0, E4M3_E8M0
 from .engram import DEAD
+from .formats import E2M1_E4M3, E2M1_E8M0, E4M3_E8M0
 from .pages import Rows
 from .state import Part, Snapshot, parts, positions_of_slots
 
@@ -59,7 +59,8 @@ class KVCache:
         self.index_keys = {layer: self._store(E2M1_E8M0, c.index_head_dim) for layer in sources}
         self.window = [self._store(E4M3_E8M0, c.head_dim, c.sliding_window) for _ in range(c.num_hidden_layers)]
         self.draft_window: list[Rows] = []  # the drafter's rings, made when it first writes
-        self.tail = {layer: torch.zeros(self.batch, 2, 2, c.head_dim, device=self.device) for layer in pairs}  # [B, slot, kv|gate, C]
+        self.tail = {layer: torch.zeros(self.batch, 2, 2, c.head_dim, device=self.device)  # [B, slot, kv|gate, C]
+                     for layer in pairs}  # fmt: skip
         self.look_back = torch.full((self.batch, c.sliding_window), DEAD, device=self.device)  # [B, window] compressed ids
         self.window_start = torch.zeros(self.batch, dtype=torch.int64, device=self.device)  # first position in decoder rings
 
@@ -88,7 +89,9 @@ class KVCache:
             store.put(sequence, row, new)
         self.written[layer] = ends
 
-    def write_window(self, layer: int, rows: Tensor, live: Tensor | None = None, *, skipped: int = 0, draft: bool = False) -> Tensor:
+    def write_window(
+        self, layer: int, rows: Tensor, live: Tensor | None = None, *, skipped: int | Tensor = 0, draft: bool = False
+    ) -> Tensor:
         """Stage the window rows of the next T tokens of a layer and return them as the ring will give them back, [B, T, C].
 
         rows [B, T, C] (rotated); live [B, T] bool leaves padding out (default: none). skipped: tokens before these that this
@@ -124,11 +127,13 @@ class KVCache:
         counts = torch.as_tensor(tokens, dtype=torch.int64).expand(self.batch)
         ends = self.lengths + counts                                   # [B]
         if bool((counts < 0).any()) or int(ends.max()) > self.capacity:
-            raise ValueError(f"tokens = {tokens}: lengths would be {ends.tolist()}, must not shrink and not pass capacity = {self.capacity}")
+            raise ValueError(f"tokens = {tokens}: lengths would be {ends.tolist()}, "
+                             f"must not shrink and not pass capacity = {self.capacity}")  # fmt: skip
         for layer, written in self.written.items():
             due = ends // self.config.compress_ratios[layer]
             if bool((written < due).any()):
-                raise ValueError(f"layer {layer} holds {written.tolist()} rows, must hold {due.tolist()} for lengths {ends.tolist()}")
+                raise ValueError(f"layer {layer} holds {written.tolist()} rows, "
+                                 f"must hold {due.tolist()} for lengths {ends.tolist()}")  # fmt: skip
         for tensors, new, live, skipped in self._staged:
             self._put(tensors, new, live, counts - skipped, skipped)
         self.lengths = ends
@@ -140,7 +145,7 @@ class KVCache:
         self.written = {layer: self.lengths // self.config.compress_ratios[layer] for layer in self.written}
 
     def _put(self, ring, new, live: Tensor, counts: Tensor, skipped: int) -> None:
-        """Write the first counts[b] live entries of `new` [B, T, …] into ring tensors [B, slots, …], the last ones surviving."""
+        """Write the first counts[b] live entries of `new` [B, T, …] into ring tensors [B, slots, …]; the last ones survive."""
         ring, slots = list(ring), next(iter(ring)).shape[1]
         order = live.cumsum(1)                                         # [B, T]: 1 for the first live token
         kept = live & (order <= counts[:, None]) & (order > counts[:, None] - slots)

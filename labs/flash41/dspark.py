@@ -90,7 +90,8 @@ class Drafter:
         main = self.main_x(run.features)
         run.note("dspark.main_x", main)
         for index, block in enumerate(self.blocks):
-            rows = run.cache.write_window(index, block.attn.context_rows(main, run.places), run.places.live, skipped=run.skipped, draft=True)
+            rows = block.attn.context_rows(main, run.places)           # [B, T, C]
+            rows = run.cache.write_window(index, rows, run.places.live, skipped=run.skipped, draft=True)
             run.note(f"dspark.{index}.main_kv", rows)
 
     @torch.no_grad()

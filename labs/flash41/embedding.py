@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 
-def embed_streams(weight: Tensor, ids: Tensor, streams: int, image_embeds: Tensor | None = None, image_mask: Tensor | None = None) -> Tensor:
+def embed_streams(
+    weight: Tensor, ids: Tensor, streams: int, image_embeds: Tensor | None = None, image_mask: Tensor | None = None
+) -> Tensor:
     """x = Embed[ids], no scaling, image positions overwritten, copied to every stream.  ids [B, T] -> [B, T, S, D].
 
     image_embeds [number of image tokens, D] fill the True places of image_mask [B, T] in order. Padding may hold any id.

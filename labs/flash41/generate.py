@@ -10,8 +10,11 @@ from .dspark import sample, verify
 
 
 @torch.no_grad()
-def generate(model, ids: Tensor, max_new_tokens: int, *, live: Tensor | None = None, cache: KVCache | None = None, draft: bool = False,
-             temperature: float = 0.0, generator: torch.Generator | None = None, schedule: str = "exact", path: str = "fast") -> Tensor:  # fmt: skip
+def generate(
+    model, ids: Tensor, max_new_tokens: int, *, draft: bool = False, temperature: float = 0.0,
+    generator: torch.Generator | None = None, schedule: str = "exact", path: str = "fast",
+    live: Tensor | None = None, cache: KVCache | None = None,
+) -> Tensor:  # fmt: skip
     """New tokens [B, max_new_tokens] after the prompt ids [B, T] (padding on the left, marked in live [B, T]).
 
     draft: propose with the drafter and verify; the tokens are those of plain generation (greedy), or of its distribution.

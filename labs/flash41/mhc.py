@@ -61,7 +61,9 @@ def site_parameters(config: Config, **kw) -> tuple[nn.Parameter, nn.Parameter, n
     return tuple(nn.Parameter(torch.empty(shape, **kw)) for shape in shapes)
 
 
-def coefficients(streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, config: Config, plain: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+def coefficients(
+    streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, config: Config, plain: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
     """A [B, T, S], C [B, T, S], B [B, T, S, S] of one site for streams [B, T, S, D], in the parameters' (wide) dtype."""
     width = config.hc_mult
     parts = [width, width, width**2]

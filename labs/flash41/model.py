@@ -43,9 +43,11 @@ class Model(nn.Module):
         return self.embed.weight.device
 
     @torch.no_grad()
-    def forward(self, ids: Tensor, cache: KVCache | None = None, *, live: Tensor | None = None, image_embeds: Tensor | None = None,
-                image_mask: Tensor | None = None, schedule: str = "exact", path: str = "fast", notes: dict | None = None) -> Tensor:  # fmt: skip
-        """Logits [B, T, V] of the tokens ids [B, T] that follow what the cache holds; in the bounded schedule, of the last window.
+    def forward(
+        self, ids: Tensor, cache: KVCache | None = None, *, image_embeds: Tensor | None = None, image_mask: Tensor | None = None,
+        schedule: str = "exact", path: str = "fast", live: Tensor | None = None, notes: dict | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Logits [B, T, V] of the tokens ids [B, T] that follow what the cache holds; bounded: of the last window only.
 
         live [B, T] bool: False marks padding, which must stand on the left. image_embeds [n, D] replace the embeddings at the
         n True places of image_mask [B, T]. Without a cache one is made and dropped. notes: a dict that receives the
@@ -59,7 +61,9 @@ class Model(nn.Module):
             cache.discard()
         return logits
 
-    def stage(self, ids, cache, live, image_embeds=None, image_mask=None, schedule="exact", path="fast", notes=None) -> tuple[Tensor, Shared]:
+    def stage(
+        self, ids, cache, live, image_embeds=None, image_mask=None, schedule="exact", path="fast", notes=None
+    ) -> tuple[Tensor, Shared]:
         """The forward pass without the commit: logits and what the pass shared."""
         run = self.start(ids, cache, live, image_mask, path, notes)
         streams = embed_streams(self.embed.weight, ids, self.config.hc_mult, image_embeds, image_mask)  # [B, T, S, D]
@@ -81,7 +85,7 @@ class Model(nn.Module):
         run.cache.advance(counts.cpu())
         run.cache.window_start.copy_(run.window_start)
 
-    def start(self, ids: Tensor, cache: KVCache, live: Tensor, image_mask: Tensor | None, path: str, notes: dict | None) -> Shared:
+    def start(self, ids: Tensor, cache: KVCache, live: Tensor, image_mask: Tensor | None, path: str, notes) -> Shared:
         """Where the tokens stand, their compressed ids for Engram, and which are text."""
         cache.discard()
         places = Places.of(cache.lengths.to(self.device), live)
@@ -166,13 +170,15 @@ class DraftBlock(Block):
     def __init__(self, config: Config, index: int, **kw):
         super().__init__(config, config.num_hidden_layers + index, DraftAttention, **kw)
         if index == 0:
-            self.main_proj = nn.Linear(len(config.dspark_target_layer_ids) * config.hidden_size, config.hidden_size, bias=False, **kw)
+            width = len(config.dspark_target_layer_ids) * config.hidden_size
+            self.main_proj = nn.Linear(width, config.hidden_size, bias=False, **kw)
             self.main_norm = RMSNorm(config.hidden_size, config.rms_norm_eps, **kw)
         if index == config.num_nextn_predict_layers - 1:
             self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps, **kw)
-            self.markov_head = nn.ModuleDict({"embed": Embedding(config.vocab_size, config.dspark_markov_rank, **kw),
-                                              "head": nn.Linear(config.dspark_markov_rank, config.vocab_size, bias=False, **kw)})  # fmt: skip
-            width = config.hidden_size + config.dspark_markov_rank
+            rank = config.dspark_markov_rank
+            head = nn.Linear(rank, config.vocab_size, bias=False, **kw)
+            self.markov_head = nn.ModuleDict({"embed": Embedding(config.vocab_size, rank, **kw), "head": head})
+            width = config.hidden_size + rank
             self.confidence_head = nn.ModuleDict({"proj": nn.Linear(width, 1, bias=False, **kw)})
 
 
@@ -183,7 +189,8 @@ def check_images(ids: Tensor, live: Tensor, image_embeds: Tensor | None, image_m
     if image_mask is None:
         return
     if image_mask.dtype != torch.bool or image_mask.shape != ids.shape or bool((image_mask & ~live).any()):
-        raise ValueError(f"image_mask is {image_mask.dtype} {tuple(image_mask.shape)}, must be bool {tuple(ids.shape)} on live tokens")
+        given = f"{image_mask.dtype} {tuple(image_mask.shape)}"
+        raise ValueError(f"image_mask is {given}, must be bool {tuple(ids.shape)} on live tokens")
     wanted = (int(image_mask.sum()), config.hidden_size)
     if tuple(image_embeds.shape) != wanted:
         raise ValueError(f"image_embeds has shape {tuple(image_embeds.shape)}, must be {wanted}")

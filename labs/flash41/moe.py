@@ -1,6 +1,7 @@
 """5A. Mixture of experts: every token goes to its best few experts and to one shared expert.
 
-    s = sqrt(softplus(W_g x));  the k experts with the largest s + b;  weight = s / (sum of chosen s + 1e-20) * routed_scaling_factor (k = 1: s)
+    s = sqrt(softplus(W_g x));  the k experts with the largest s + b
+    weight = s / (sum of chosen s + 1e-20) * routed_scaling_factor;  with k = 1, s * routed_scaling_factor
     expert(x) = W_2( weight * silu(min(W_1 x, limit)) * clamp(W_3 x, ±limit) )
 
 b only steers the choice: `bias` for text, `bias_vl` for image tokens. Sources: report §2.5 for the router; official MoE code.
