@@ -16,6 +16,8 @@ import torch
 from . import measure
 from .formats import E2M1_E4M3, E2M1_E8M0, E4M3_E8M0, BlockFormat
 
+MOST_ROWS = 2**18  # half a gigabyte of float32; ml_dtypes' side needs several times that
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=21, help="timed rounds, at least 7 (default 21)")
@@ -24,11 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print a table (or JSON) of medians and ratios. Raises ValueError for fewer than 7 rounds or no rows."""
+    """Print a table (or JSON) of medians and ratios. Raises ValueError for fewer than 7 rounds, no rows or too many."""
     if args.rounds < 7:
         raise ValueError(f"--rounds {args.rounds}: must be at least 7")
-    if args.rows < 1:
-        raise ValueError(f"--rows {args.rows}: must be at least 1")
+    if not 1 <= args.rows <= MOST_ROWS:
+        raise ValueError(f"--rows {args.rows}: must be 1 … {MOST_ROWS}")
     with measure.threads(1):
         results = [row for fmt in (E2M1_E4M3, E2M1_E8M0, E4M3_E8M0) for row in codec(fmt, args.rows, args.rounds)]
         conditions = measure.conditions(rounds=args.rounds, rows=args.rows, channels=512)
