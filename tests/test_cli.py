@@ -118,7 +118,7 @@ def test_bad_input_ends_in_one_line_and_status_2(capsys, arguments, message):
     assert message in err
 
 
-@pytest.mark.parametrize("changes", [{"text_config": None}, {"rope_theta": 10**400}, {"rope_scaling": {"factor": None}}], ids=str)
+@pytest.mark.parametrize("changes", [{"text_config": None}, {"rope_theta": 10**400}, {"rope_scaling": {"factor": None}}], ids=lambda c: str(c)[:20])
 def test_a_damaged_released_file_ends_in_one_line_too(capsys, tmp_path, changes):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(Config.flash().to_dict() | changes))

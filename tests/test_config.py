@@ -142,7 +142,7 @@ def test_a_broken_yarn_parameter_is_refused(name, value):
 
 @pytest.mark.parametrize(("field", "value"), [
     ("rope_theta", 10**400), ("compress_rope_theta", 1), ("use_cache", "no"), ("num_key_value_heads", True), ("attention_bias", 0),
-])  # fmt: skip
+], ids=lambda given: str(given)[:20])  # fmt: skip
 def test_a_number_that_is_too_large_or_no_switch_is_refused(field, value):
     with pytest.raises(ValueError, match=f"^{field} = .* must be "):
         Config.flash().replace(**{field: value})
