@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from flash41.budget import budget, ladder_steps, wrong_routes
-from flash41.capacity import BYTE_UNITS, TOKEN_UNITS, capacity, parse_size
+from flash41.budget import Budget, LayerBytes, budget, ladder_steps, wrong_routes
+from flash41.capacity import BYTE_UNITS, TOKEN_UNITS, capacity, longest_context, parse_size
 from flash41.config import Config
 
 FLASH = budget(Config.flash())
@@ -52,9 +52,10 @@ def test_the_table_follows_the_configuration():
     assert tiny.slope == 2 * (36 + 17) * Fraction(1, 2) + (36 + 17)
 
 
-def test_negative_tokens_are_refused():
-    with pytest.raises(ValueError, match="tokens must be 0 or more, got -1"):
-        FLASH.used_bytes(-1)
+@pytest.mark.parametrize("tokens", [-1, 1.5, None, float("nan"), "8"])
+def test_negative_tokens_and_parts_of_one_are_refused(tokens):
+    with pytest.raises(ValueError, match=f"tokens must be 0 or more, got {tokens!r}"):
+        FLASH.used_bytes(tokens)
 
 
 # -- the ladder ----------------------------------------------------------------------------------------------------
@@ -87,6 +88,14 @@ def test_the_last_rung_is_the_budget():
         assert ladder_steps(config)[-1].bytes_per_token == budget(config).total
 
 
+def test_a_model_without_source_layers_has_a_ladder_that_ends_at_nothing():
+    config = Config.tiny().replace(compress_ratios=(0,) * 11, kv_source_layer_ids=(), index_source_layer_ids=())
+    steps = ladder_steps(config)
+    assert budget(config).total == steps[-1].bytes_per_token == 0
+    assert [step.factor for step in steps] == [None, 4, 2, None, None, None, None]
+    assert wrong_routes(config)[0].bytes_per_token == 0
+
+
 def test_wrong_routes_miss_890():
     routes = {route.name: (route.entry_bytes, route.bytes_per_token) for route in wrong_routes(Config.flash())}
     assert routes == {
@@ -111,6 +120,14 @@ def test_the_longest_context_fits_and_one_token_more_does_not(sessions):
     longest = capacity(FLASH, sessions=sessions, memory=memory).max_context
     assert capacity(FLASH, context=longest, sessions=sessions, memory=memory).fits
     assert not capacity(FLASH, context=longest + 1, sessions=sessions, memory=memory).fits
+
+
+@pytest.mark.parametrize("rates", [(1, 2), (3, 128), (10**9, 10**9), (1, 10**9)])
+def test_the_longest_context_ends_its_step_however_long_that_is(rates):
+    bill = Budget("x", "x", tuple(LayerBytes(n, "full", 584, 68, rate, reads=n) for n, rate in enumerate(rates)))
+    for room in (0, 651, 652, 5 * 652, 10**6 + 1, 10**12):
+        longest = longest_context(bill, room)
+        assert bill.used_bytes(longest) <= room < bill.used_bytes(longest + 1)
 
 
 def test_the_largest_number_of_sessions_fits_and_one_more_does_not():
@@ -167,7 +184,7 @@ def test_a_wrong_size_is_refused_with_name_value_and_what_is_allowed(text):
     assert str(error.value) == f"--context {text!r}: allowed is a number, alone or with one of k, K, M, G, Ki, Mi, Gi"
 
 
-@pytest.mark.parametrize("text", ["0", "0.5", "1.0001k", "9" * 30])
+@pytest.mark.parametrize("text", ["0", "0.5", "1.0001k", "9" * 30, "9" * 5000, "0." + "0" * 5000 + "1"], ids=lambda text: text[:9])
 def test_a_size_is_a_whole_number_in_range(text):
     with pytest.raises(ValueError, match="allowed is a whole number from 1 to 10\\^18"):
         parse_size(text, "--context", TOKEN_UNITS)

@@ -9,6 +9,7 @@ import pytest
 
 from flash41.__main__ import main
 from flash41.budget_report import ranges, scaled
+from flash41.config import Config
 
 DATA = Path(__file__).parent / "data"
 CAPACITY = ["budget", "--context", "1M", "--sessions", "8", "--memory", "141GB"]
@@ -104,6 +105,9 @@ def test_config_and_dtype_reach_the_family(capsys):
         (["budget", "--dtype", "fp8"], "--dtype 'fp8': DeepSeek-V4.1-Flash stores released records"),
         (["budget", "--config", "absent.json"], "absent.json: No such file or directory"),
         (["budget", "--config", str(DATA)], "Is a directory"),
+        (["bench", "--rows", str(10**13)], "--rows 10000000000000: must be 1 … 262144"),
+        (["bench", "--rows", "0"], "--rows 0: must be 1 … 262144"),
+        (["bench", "--rounds", "6"], "--rounds 6: must be at least 7"),
         (["budget", "--config", str(DATA / "llama-2-7b.json"), "--dtype", "fp7"], "--dtype 'fp7': allowed are float32"),
     ],
 )
@@ -112,6 +116,15 @@ def test_bad_input_ends_in_one_line_and_status_2(capsys, arguments, message):
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("flash41: error: ") and err.count("\n") == 1
     assert message in err
+
+
+@pytest.mark.parametrize("changes", [{"text_config": None}, {"rope_theta": 10**400}, {"rope_scaling": {"factor": None}}], ids=lambda c: str(c)[:20])
+def test_a_damaged_released_file_ends_in_one_line_too(capsys, tmp_path, changes):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(Config.flash().to_dict() | changes))
+    assert main(["budget", "--json", "--config", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("flash41: error: ") and err.count("\n") == 1
 
 
 def test_help_is_not_an_error(capsys):

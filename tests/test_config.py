@@ -133,6 +133,42 @@ def test_a_field_of_the_wrong_type_is_refused(field, value):
         Config.flash().replace(**{field: value})
 
 
+@pytest.mark.parametrize("name", ["factor", "beta_fast", "beta_slow", "original_max_position_embeddings"])
+@pytest.mark.parametrize("value", [None, True, [1], "4", 0, float("inf"), float("nan"), 10**400], ids=lambda value: str(value)[:5])
+def test_a_broken_yarn_parameter_is_refused(name, value):
+    with pytest.raises(ValueError, match=rf"^rope_scaling\.{name} = .*: must be a positive number"):
+        Config.flash().replace(rope_scaling=RopeScaling(**{name: value}))
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("rope_theta", 10**400), ("compress_rope_theta", 1), ("use_cache", "no"), ("num_key_value_heads", True), ("attention_bias", 0),
+], ids=lambda given: str(given)[:20])  # fmt: skip
+def test_a_number_that_is_too_large_or_no_switch_is_refused(field, value):
+    with pytest.raises(ValueError, match=f"^{field} = .* must be "):
+        Config.flash().replace(**{field: value})
+
+
+@pytest.mark.parametrize("layer", [-1, 43])
+def test_a_layer_that_there_is_not_has_no_source(layer):
+    for ask in (Config.flash().kv_source, Config.flash().index_source):
+        with pytest.raises(ValueError, match=f"layer = {layer}, must be 0 … 42"):
+            ask(layer)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (b"\xff\xfe", "is not JSON: 'utf-8' codec"),
+    (b"[" * 100_000, "is not JSON"),
+    (b'{"vocab_size": 1' + b"0" * 5000 + b"}", "is not JSON: Exceeds the limit"),
+    (b'{"text_config": null}', "text_config must hold a JSON object, got NoneType"),
+    (b'{"text_config": 3}', "text_config must hold a JSON object, got int"),
+], ids=["bytes", "depth", "digits", "null", "number"])  # fmt: skip
+def test_a_damaged_file_is_named(tmp_path, text, message):
+    path = tmp_path / "damaged.json"
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=f"damaged.json:? {message}"):
+        Config.from_json(path)
+
+
 @pytest.mark.parametrize("ratios, field", [
     (RATIOS[:2] + (4,) + RATIOS[3:], "compress_ratios"),
     (RATIOS[:-1] + (1,), "compress_ratios"),

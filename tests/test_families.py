@@ -96,6 +96,12 @@ def test_qwen3_and_gemma_have_a_documented_head_dim(tmp_path):
     assert load(written(tmp_path, gemma, dtype="bfloat16")).total == 28 * 2 * 16 * 256 * 2
 
 
+@pytest.mark.parametrize(("family", "kv_heads"), [("qwen2", 32), ("qwen3", 32), ("qwen3_moe", 4), ("gemma", 16), ("mixtral", 8)])
+def test_other_families_have_their_documented_number_of_kv_heads(tmp_path, family, kv_heads):
+    path = written(tmp_path, "llama-2-7b", model_type=family, num_attention_heads=64, head_dim=128, num_key_value_heads=DROP)
+    assert load(path).total == 32 * 2 * kv_heads * 128 * 2
+
+
 def test_mistral_without_kv_heads_has_8(tmp_path):
     full = {"sliding_window": None, "num_hidden_layers": 1}
     assert load(written(tmp_path, "mistral-7b-v0.1", num_key_value_heads=DROP, **full)).total == 2 * 8 * 128 * 2
@@ -183,6 +189,7 @@ def test_layer_types_win_over_the_rule(tmp_path):
         ("gemma-2-2b", {"layer_types": ["full_attention"]}, "a list with one entry for each of 26 layers, got 1"),
         ("gemma-2-2b", {"layer_types": ["mamba"] * 26}, "layer_types holds 'mamba' (gemma2): allowed are sliding"),
         ("qwen3-0.6b", {"use_sliding_window": "yes"}, "use_sliding_window = 'yes' (qwen3): must be true or false"),
+        ("qwen3-0.6b", {"max_window_layers": False}, "max_window_layers = False (qwen3): must be a positive integer"),
         ("gemma-3-4b", {"text_config": DROP}, "lacks the object text_config, which gemma3 needs"),
         ("deepseek-v3", {"kv_lora_rank": DROP}, "lacks the field kv_lora_rank, which deepseek_v3 needs"),
         ("deepseek-v3.2", {"kv_lora_rank": 256}, "must be 512, the width of deepseek_v32's released record"),
@@ -212,7 +219,10 @@ def test_a_released_record_has_no_dtype(name):
         load(DATA / f"{name}.json", "bf16")
 
 
-@pytest.mark.parametrize(("text", "message"), [("{", "is not JSON"), ("[]", "must hold a JSON object, got list")])
+@pytest.mark.parametrize(("text", "message"), [
+    ("{", "is not JSON"), ("[]", "must hold a JSON object, got list"), ("[" * 100_000, "is not JSON"),
+    ('{"num_hidden_layers": ' + "9" * 5000 + "}", "config.json is not JSON: Exceeds the limit"),
+], ids=["open", "list", "depth", "digits"])  # fmt: skip
 def test_a_file_that_is_no_json_object_is_refused(tmp_path, text, message):
     path = tmp_path / "config.json"
     path.write_text(text)

@@ -38,8 +38,9 @@ def test_every_code_decodes_as_the_golden_tables_say():
     assert E2M1_E4M3.decode(formats.pack_nibbles(nibbles), one)[0].tolist() == GOLDEN["table.e2m1"].tolist()
     every = torch.arange(256, dtype=torch.uint8)
     assert np.array_equal(formats._scale_values(every, "E4M3").numpy(), GOLDEN["table.e4m3"], equal_nan=True)
-    inside = slice(1, 255)  # 0 is a float32 subnormal, 255 is NaN: no encoder of ours writes either
-    assert np.array_equal(formats._scale_values(every, "E8M0").numpy()[inside], GOLDEN["table.e8m0"][inside])
+    powers = every.numpy().view(ml_dtypes.float8_e8m0fnu).astype(np.float32)  # 0 is a float32 subnormal, 255 is NaN
+    assert powers[0] == 2.0**-127 and np.array_equal(powers[1:255], GOLDEN["table.e8m0"][1:255])
+    assert np.array_equal(formats._scale_values(every, "E8M0").numpy(), powers, equal_nan=True)
 
 
 def test_fast_packing_equals_the_plain_codes_and_the_ml_dtypes_cast():
@@ -130,6 +131,38 @@ def test_other_bad_input_is_refused_at_the_door():
         E2M1_E4M3.decode(torch.zeros(1, 8, dtype=torch.uint8), torch.zeros(1, 2, dtype=torch.uint8))
     with pytest.raises(TypeError, match="codes as uint8, got torch.int8"):
         E2M1_E4M3.decode(torch.zeros(1, 8, dtype=torch.int8), torch.zeros(1, 1, dtype=torch.uint8))
+    with pytest.raises(TypeError, match="scales as uint8, got torch.float32"):
+        E2M1_E4M3.decode(torch.zeros(1, 8, dtype=torch.uint8), torch.zeros(1, 1))
+    with pytest.raises(ValueError, match="codes .* hold 16 channels"):
+        E2M1_E4M3.decode(torch.zeros(2, 8, dtype=torch.uint8), torch.zeros(1, 1, dtype=torch.uint8))
+
+
+def test_rows_without_channels_and_scalars_are_refused():
+    byte, none = torch.tensor(1, dtype=torch.uint8), torch.zeros(2, 0, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="encode takes rows .* got a scalar"):
+        E2M1_E4M3.encode(torch.tensor(1.0))
+    with pytest.raises(ValueError, match="decode takes rows .* got a scalar"):
+        E2M1_E4M3.decode(byte, byte)
+    with pytest.raises(ValueError, match="channels = 0, must be a positive multiple of 16"):
+        E2M1_E4M3.decode(none, none)
+    for channels in (None, "64", 64.0, 0, -16):
+        with pytest.raises(ValueError, match="channels = .*, must be a positive multiple of 16"):
+            E2M1_E4M3.row_bytes(channels)
+
+
+@EACH
+def test_a_double_beyond_float32_is_refused_with_its_place(pack, fmt):
+    x = torch.zeros(1, 64, dtype=torch.float64)
+    x[0, 5] = 1e300
+    with pytest.raises(ValueError, match=r"x\[0, 5\] = 1e\+300, must be finite in float32"):
+        fmt.encode(x)
+
+
+@EACH
+def test_many_rows_are_coded_like_one_at_a_time(pack, fmt):
+    x = torch.randn(2, formats.BLOCK // 64 + 3, 64, generator=torch.Generator().manual_seed(4))  # more than one block
+    for whole, rows in zip(fmt.encode(x), zip(*[fmt.encode(row) for row in x.flatten(0, 1)[-70:]], strict=True), strict=True):
+        assert whole.shape[:-1] == x.shape[:-1] and torch.equal(whole.flatten(0, 1)[-70:], torch.stack(rows))
 
 
 @EACH

@@ -67,6 +67,9 @@ def test_group_of_a_head_is_floor_h_over_g():
     assert [kv_head_of(h, 8, 2) for h in range(8)] == [0, 0, 0, 0, 1, 1, 1, 1]
     with pytest.raises(ValueError, match="head = 8, must be 0 … 7"):
         kv_head_of(8, 8, 2)
+    for kv_heads in (3, 0, 16, -2):  # 3 would send head 7 to a fourth group
+        with pytest.raises(ValueError, match=f"kv_heads = {kv_heads}, must divide heads = 8"):
+            kv_head_of(7, 8, kv_heads)
 
 
 def test_a_token_sees_itself_and_the_past():
@@ -77,6 +80,9 @@ def test_a_token_sees_itself_and_the_past():
 def test_wrong_weights_are_refused():
     with pytest.raises(ValueError, match="kv_heads = 3, must divide heads = 8"):
         HeadWeights.random(48, 8, 3, 16)
+    three = HeadWeights.random(48, 3, 3, 16)
+    with pytest.raises(ValueError, match="kv_heads = 3, must divide heads = 8"):
+        gqa(inputs(), HeadWeights(torch.zeros(8, 16, 48), three.wk, three.wv, torch.zeros(8, 48, 16)))
     with pytest.raises(ValueError, match="mha needs weights with 8 key/value heads, got 2"):
         mha(inputs(), HeadWeights.random(48, 8, 2, 16))
     with pytest.raises(ValueError, match="mqa needs weights with 1 key/value heads, got 2"):

@@ -49,6 +49,17 @@ def test_rms_norm_works_in_wide_arithmetic_and_keeps_the_dtype():
     assert rms_norm(x.double(), None, 1e-20).dtype == torch.float64
 
 
+@pytest.mark.parametrize(("dim", "theta"), [(0, 1e4), (5, 1e4), (-2, 1e4), (64, 1), (64, -1e4), (64, float("nan"))])
+def test_frequencies_need_pairs_and_a_theta_above_1(dim, theta):
+    with pytest.raises(ValueError, match=f"dim = {dim}, theta = {theta}"):
+        rope_frequencies(dim, theta)
+
+
+def test_a_layer_that_there_is_not_has_no_frequencies():
+    with pytest.raises(ValueError, match="layer = -1, must be 0 … 42"):
+        layer_frequencies(Config.flash(), -1)
+
+
 def test_too_few_channels_are_refused():
     with pytest.raises(ValueError, match="x has 2 channels, must have at least the 4 that rotate"):
         apply_rope(torch.zeros(1, 2), torch.ones(1, 2), torch.zeros(1, 2))

@@ -32,3 +32,8 @@ def test_thread_count_is_restored_after_a_failure():
 def test_nothing_to_time_is_refused():
     with pytest.raises(ValueError, match="rounds = 0"):
         measure.measure(lambda: None, rounds=0)
+
+
+def test_a_negative_warm_up_is_refused_and_does_not_eat_rounds():
+    with pytest.raises(ValueError, match="warmup = -3"):
+        measure.measure(lambda: None, rounds=5, warmup=-3)

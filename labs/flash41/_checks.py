@@ -24,13 +24,18 @@ engram_vocab_size engram_n_heads engram_head_dim engram_compressed_vocab_size"""
 NATURAL = """num_nextn_predict_layers dspark_block_size dspark_markov_rank dspark_n_routed_experts dspark_num_experts_per_tok
 candidate_source_layer_id engram_pad_token_id dspark_noise_token_id""".split()
 AT_MOST = dict(num_hidden_layers=1000, num_nextn_predict_layers=100, engram_vocab_size=10**9, engram_n_heads=64, engram_max_ngram_size=16)
-REAL = "swiglu_limit rms_norm_eps routed_scaling_factor rope_theta compress_rope_theta hc_eps initializer_range".split()
+REAL = "swiglu_limit rms_norm_eps routed_scaling_factor hc_eps initializer_range".split()
+THETAS = ("rope_theta", "compress_rope_theta")
 LAYER_LISTS = """compress_ratios kv_source_layer_ids index_source_layer_ids engram_layer_ids engram_num_embeddings
 dspark_target_layer_ids""".split()
 
 
 def _is_int(value) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_real(value) -> bool:
+    return (_is_int(value) and abs(value) < 2**1023) or (isinstance(value, float) and isfinite(value))
 
 
 def _numbers(c) -> None:
@@ -44,16 +49,19 @@ def _numbers(c) -> None:
         _demand(getattr(c, name) <= most, name, getattr(c, name), f"at most {most:,}")
     for name in REAL:
         value = getattr(c, name)
-        real = _is_int(value) or isinstance(value, float)
-        _demand(real and isfinite(value) and value > 0, name, value, "a positive number")
+        _demand(_is_real(value) and value > 0, name, value, "a positive number")
+    for name in THETAS:
+        value = getattr(c, name)
+        _demand(_is_real(value) and value > 1, name, value, "a number above 1")
     for name in LAYER_LISTS:
         value = getattr(c, name)
         _demand(isinstance(value, tuple) and all(map(_is_int, value)), name, value, "a list of integers")
+    _demand(isinstance(c.use_cache, bool), "use_cache", c.use_cache, "true or false")
     yarn = c.rope_scaling
     _demand(getattr(yarn, "rope_type", None) == "yarn", "rope_scaling", yarn, "YaRN parameters (rope_type 'yarn')")
     for name in ("factor", "beta_fast", "beta_slow", "original_max_position_embeddings"):
         value = getattr(yarn, name)
-        _demand(not isinstance(value, str) and value > 0, f"rope_scaling.{name}", value, "a positive number")
+        _demand(_is_real(value) and value > 0, f"rope_scaling.{name}", value, "a positive number")
 
 
 def _fixed(c) -> None:
@@ -62,7 +70,9 @@ def _fixed(c) -> None:
                  scoring_func="sqrtsoftplus", topk_method="noaux_tc", norm_topk_prob=True, tie_word_embeddings=False,
                  model_type="deepseek_v41_text")  # fmt: skip
     for name, only in fixed.items():
-        _demand(getattr(c, name) == only, name, getattr(c, name), f"{only!r}, the only value of this architecture")
+        value = getattr(c, name)
+        same = value == only and isinstance(value, bool) == isinstance(only, bool)
+        _demand(same, name, value, f"{only!r}, the only value of this architecture")
 
 
 def _attention(c) -> None:

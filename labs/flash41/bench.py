@@ -1,4 +1,4 @@
-"""`flash41 bench`: our codecs beside ml_dtypes, and the fast path beside the plain one; one run, one thread, interleaved, medians.
+"""`flash41 bench`: our codecs beside ml_dtypes, the fast path beside the plain one; one thread, interleaved, medians.
 
 ml_dtypes is the field's reference for these number formats in numpy. The same work is timed on both sides: scales, codes and
 packing one way; codes, scales and values the other way.
@@ -16,25 +16,28 @@ import torch
 from . import bench_model, measure
 from .formats import E2M1_E4M3, E2M1_E8M0, E4M3_E8M0, BlockFormat
 
+MOST_ROWS = 2**18  # half a gigabyte of float32; ml_dtypes' side needs several times that
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", choices=["codecs", "model"], help="one of the two parts; both take some minutes")
-    parser.add_argument("--rounds", type=int, default=7, help="timed rounds, at least 7 (default 7; the codecs take three times as many)")
+    parser.add_argument("--rounds", type=int, default=7, help="timed rounds, at least 7 (default 7); codecs take 3 times as many")
     parser.add_argument("--rows", type=int, default=2048, help="rows of 512 numbers per call (default 2048)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print a table (or JSON) of medians and ratios. Raises ValueError for fewer than 7 rounds or no rows."""
+    """Print a table (or JSON) of medians and ratios. Raises ValueError for fewer than 7 rounds, no rows or too many."""
     if args.rounds < 7:
         raise ValueError(f"--rounds {args.rounds}: must be at least 7")
-    if args.rows < 1:
-        raise ValueError(f"--rows {args.rows}: must be at least 1")
+    if not 1 <= args.rows <= MOST_ROWS:
+        raise ValueError(f"--rows {args.rows}: must be 1 … {MOST_ROWS}")
     found = {}
     with measure.threads(1):
         if args.only != "model":
             rows = [row for fmt in (E2M1_E4M3, E2M1_E8M0, E4M3_E8M0) for row in codec(fmt, args.rows, 3 * args.rounds)]
-            found["codecs"] = {"conditions": measure.conditions(rounds=3 * args.rounds, rows=args.rows, channels=512), "rows": rows}
+            conditions = measure.conditions(rounds=3 * args.rounds, rows=args.rows, channels=512)
+            found["codecs"] = {"conditions": conditions, "rows": rows}
         if args.only != "codecs":
             rows = bench_model.run(args.rounds)
             conditions = measure.conditions(rounds=args.rounds, batch=1, dtype="float32", storage="packed")

@@ -121,8 +121,8 @@ class Budget:
 
     def used_bytes(self, tokens: int) -> int:
         """Bytes that `tokens` tokens of one session have added, in closed groups only; the constants come on top."""
-        if tokens < 0:
-            raise ValueError(f"tokens must be 0 or more, got {tokens}")
+        if not isinstance(tokens, int) or tokens < 0:
+            raise ValueError(f"tokens must be 0 or more, got {tokens!r}: a whole number")
         return sum((row.entry_bytes + row.index_bytes) * (tokens // row.tokens_per_entry) for row in self.layers)
 
 
@@ -181,7 +181,10 @@ def v4_record_bytes() -> int:
 
 @dataclass(frozen=True)
 class Step:
-    """One rung: bytes_per_token = entry_bytes * entries_per_token; `factor` = previous / this (below 1: it grew)."""
+    """One rung: bytes_per_token = entry_bytes * entries_per_token; `factor` = previous / this (below 1: it grew).
+
+    `factor` is None on the first rung, and from the rung on where nothing is stored (no source layer).
+    """
 
     name: str
     changed: str
@@ -218,7 +221,8 @@ def _with_factors(rungs) -> tuple[Step, ...]:
     steps, before = [], None
     for name, changed, size, count in rungs:
         price = Fraction(count) * size
-        steps.append(Step(name, changed, size, whole(Fraction(count)), whole(price), before and float(before / price)))
+        factor = float(before / price) if before and price else None
+        steps.append(Step(name, changed, size, whole(Fraction(count)), whole(price), factor))
         before = price
     return tuple(steps)
 

@@ -62,17 +62,21 @@ def capacity(budget, *, context: int | None = None, sessions: int = 1, memory: i
 def longest_context(budget, room: int) -> int | None:
     """The largest N whose growing bytes are at most `room` bytes; None if nothing grows and room is left.
 
-    The bytes grow in steps (half a pair costs nothing until it closes), so N starts at room / slope, which never
-    exceeds the room, and walks to the end of the step.
+    The bytes grow in steps (half a pair costs nothing until it closes), so N lies between room / slope, which never
+    exceeds the room, and some later step; doubling finds one that is too long, halving the last that fits.
     """
     if room < 0:
         return 0
     if not budget.slope:
         return None
-    tokens = int(Fraction(room) / budget.slope)
-    while budget.used_bytes(tokens + 1) <= room:
-        tokens += 1
-    return tokens
+    fits = int(Fraction(room) / budget.slope)
+    too_long = fits + 1
+    while budget.used_bytes(too_long) <= room:
+        too_long += too_long - fits
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
+        fits, too_long = (middle, too_long) if budget.used_bytes(middle) <= room else (fits, middle)
+    return fits
 
 
 def parse_size(text: str, name: str, units: dict[str, int]) -> int:
@@ -85,7 +89,9 @@ def parse_size(text: str, name: str, units: dict[str, int]) -> int:
     if match is None or match[2] not in units:
         named = ", ".join(unit for unit in units if unit)
         raise ValueError(f"{name} {text!r}: allowed is a number{f', alone or with one of {named}' if named else ''}")
-    value = Fraction(match[1].replace("_", "")) * units[match[2]]
+    digits = match[1].replace("_", "")
+    value = Fraction(digits) * units[match[2]] if len(digits) <= 40 else 0
     if not 1 <= value <= LARGEST or value.denominator != 1:
-        raise ValueError(f"{name} {text!r}: allowed is a whole number from 1 to 10^18")
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        raise ValueError(f"{name} {shown!r}: allowed is a whole number from 1 to 10^18")
     return int(value)

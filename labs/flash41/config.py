@@ -150,14 +150,18 @@ class Config:
 
     @classmethod
     def from_json(cls, path: str | Path) -> Config:
-        """Read a released composite file (its `text_config`) or a bare `text_config`. All keys must be there and known."""
+        """Read a released composite file (its `text_config`) or a bare `text_config`. All keys must be there and known.
+
+        Raises OSError if the file cannot be read, ValueError if it holds something else or breaks a constraint.
+        """
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, a number of thousands of digits, too deep
             raise ValueError(f"{path} is not JSON: {error}") from None
-        if not isinstance(data, dict):
-            raise ValueError(f"{path} must hold a JSON object, got {type(data).__name__}")
-        text = data.get("text_config", data)
+        text = data.get("text_config", data) if isinstance(data, dict) else data
+        if not isinstance(text, dict):
+            where = f"{path}: text_config" if text is not data else path
+            raise ValueError(f"{where} must hold a JSON object, got {type(text).__name__}")
         missing = [field.name for field in fields(cls) if field.name not in text]
         if missing:
             raise ValueError(f"{path} lacks the field{'s' * (len(missing) > 1)} {', '.join(missing)}")
@@ -196,6 +200,8 @@ class Config:
         return self._nearest(layer, self.index_source_layer_ids)
 
     def _nearest(self, layer: int, sources: tuple[int, ...]) -> int | None:
+        if not 0 <= layer < len(self.compress_ratios):
+            raise ValueError(f"layer = {layer}, must be 0 … {len(self.compress_ratios) - 1}, draft layers included")
         if self.compress_ratios[layer] == 0:
             return None
         return max(source for source in sources if source <= layer)

@@ -72,7 +72,8 @@ def _layer_count(fields: Fields) -> int:
 
 # Documented defaults where they are not "as many as query heads" and "hidden_size / heads".
 HEADS = {"gemma3": 8, "gemma3_text": 8, "gemma2": 8}
-KV_HEADS = {"gemma3": 4, "gemma3_text": 4, "gemma2": 4, "mistral": 8, "mixtral": 8}
+KV_HEADS = {"gemma3": 4, "gemma3_text": 4, "gemma2": 4, "gemma": 16, "mistral": 8, "mixtral": 8}
+KV_HEADS |= {"qwen2": 32, "qwen3": 32, "qwen3_moe": 4}
 HEAD_DIM = {"qwen3": 128, "gemma": 256, "gemma2": 256, "gemma3": 256, "gemma3_text": 256}
 
 
@@ -136,7 +137,7 @@ def _if_used(fields: Fields, layer: int) -> bool:
 def _upper(fields: Fields, layer: int) -> bool:
     """Qwen2, Qwen3: layers from `max_window_layers` (default 28) up, but only with `use_sliding_window`."""
     first = fields.text.get("max_window_layers")
-    first = fields.integer("max_window_layers", 28) if first != 0 else 0
+    first = 0 if first == 0 and first is not False else fields.integer("max_window_layers", 28)
     return _if_used(fields, layer) and layer >= first
 
 

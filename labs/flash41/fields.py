@@ -17,7 +17,7 @@ def read_json(path: str | Path) -> dict:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text") from None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         raise ValueError(f"{path} is not JSON: {error}") from None
     if not isinstance(data, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(data).__name__}")

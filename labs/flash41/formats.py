@@ -64,6 +64,7 @@ class BlockFormat:
 
         x: [..., C] floating point (wider types are rounded to float32 first), C a multiple of the group.
         Returns codes [..., C/2] (FP4, packed) or [..., C] (FP8) and scales [..., C/group], both uint8.
+        An E4M3 scale ends at 448: what is larger than 6 * 448 = 2688 becomes 2688, as in the official kernel.
         Raises TypeError for a non-float input, ValueError for a bad C and for NaN or infinity, naming the place.
         """
         if not x.is_floating_point():
@@ -75,8 +76,8 @@ class BlockFormat:
         try:
             codes, scales = zip(*[self._encode(*block) for block in blocks], strict=True)
         except _NotFinite:
-            place = (~x.isfinite()).nonzero()[0].tolist()
-            raise ValueError(f"{self.name}.encode: x{place} = {x[tuple(place)].item()}, must be finite") from None
+            place = (~x.float().isfinite()).nonzero()[0].tolist()
+            raise ValueError(f"{self.name}.encode: x{place} = {x[tuple(place)].item()}, must be finite in float32") from None
         return _joined(codes, x.shape[:-1]), _joined(scales, x.shape[:-1])
 
     def decode(self, codes: Tensor, scales: Tensor) -> Tensor:
@@ -87,7 +88,10 @@ class BlockFormat:
         for what, tensor in (("codes", codes), ("scales", scales)):
             if tensor.dtype != torch.uint8:
                 raise TypeError(f"{self.name}.decode takes {what} as uint8, got {tensor.dtype}")
+        if codes.dim() == 0 or scales.dim() == 0:
+            raise ValueError(f"{self.name}.decode takes rows [..., channels], got a scalar")
         channels = codes.shape[-1] * (2 if self.element == "E2M1" else 1)
+        self._check_channels(channels)
         if codes.shape[:-1] != scales.shape[:-1] or channels != scales.shape[-1] * self.group:
             raise ValueError(f"{self.name}.decode: codes {tuple(codes.shape)} hold {channels} channels, "
                              f"scales {tuple(scales.shape)} serve {scales.shape[-1] * self.group}")  # fmt: skip
@@ -121,7 +125,7 @@ class BlockFormat:
         return values.view(*scales.shape, self.group).mul_(step).flatten(-2)  # [R, C]
 
     def _check_channels(self, channels: int) -> None:
-        if channels <= 0 or channels % self.group:
+        if not isinstance(channels, int) or channels <= 0 or channels % self.group:
             raise ValueError(f"{self.name}: channels = {channels}, must be a positive multiple of {self.group}")
 
 
@@ -167,10 +171,8 @@ def _e8m0_scales(largest: Tensor, element: str) -> Tensor:
 
 
 def _scale_values(scales: Tensor, kind: str) -> Tensor:
-    """Scale bytes as float32. E8M0 is the exponent field of a float32."""
-    if kind == "E4M3":
-        return scales.contiguous().view(torch.float8_e4m3fn).float()
-    return (scales.int() << 23).view(torch.float32)
+    """Scale bytes as float32. E8M0 byte e is 2^(e - 127), 255 is NaN."""
+    return scales.contiguous().view(torch.float8_e4m3fn if kind == "E4M3" else torch.float8_e8m0fnu).float()
 
 
 # -- FP4 codes, plain and fast -----------------------------------------------------------------------------------

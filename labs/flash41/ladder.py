@@ -30,8 +30,7 @@ class HeadWeights:
     @classmethod
     def random(cls, dim: int, heads: int, kv_heads: int, head_dim: int, *, seed: int = 0, dtype=torch.float32) -> HeadWeights:
         """Weights with unit-size outputs, the same for the same seed. Raises ValueError unless kv_heads divides heads."""
-        if kv_heads < 1 or heads % kv_heads:
-            raise ValueError(f"kv_heads = {kv_heads}, must divide heads = {heads}")
+        _group(heads, kv_heads)
         kv = (kv_heads, head_dim, dim)
         return cls(*_random([(heads, head_dim, dim), kv, kv, (heads, dim, head_dim)], seed, dtype))
 
@@ -81,10 +80,11 @@ def gqa(x: Tensor, w: HeadWeights, cache: KeyValueCache | None = None) -> tuple[
 
     o_h = sum_j softmax_j(q_h . k_j / sqrt(E)) v_j with the keys and values of group floor(h / G), G = H / K.
     x [B, T, D].  Returns y [B, T, D] and the longer cache. MHA is K = H, MQA is K = 1.
+    Raises ValueError unless K divides H.
     """
+    group = _group(w.wq.shape[0], w.wk.shape[0])
     cache = _grown(cache, KeyValueCache(torch.einsum("btd,ked->btke", x, w.wk), torch.einsum("btd,ked->btke", x, w.wv)))
     q = torch.einsum("btd,hed->bhte", x, w.wq)                             # [B, H, T, E]
-    group = w.wq.shape[0] // w.wk.shape[0]
     keys = cache.keys.transpose(1, 2).repeat_interleave(group, dim=1)      # [B, H, N, E]
     values = cache.values.transpose(1, 2).repeat_interleave(group, dim=1)  # [B, H, N, E]
     p = causal_softmax(q @ keys.mT / q.shape[-1] ** 0.5)                   # [B, H, T, N]
@@ -102,10 +102,13 @@ def mqa(x: Tensor, w: HeadWeights, cache: KeyValueCache | None = None) -> tuple[
 
 
 def kv_head_of(head: int, heads: int, kv_heads: int) -> int:
-    """g(h) = floor(h / G) with G = heads / kv_heads: the key/value head that query head `head` reads."""
+    """g(h) = floor(h / G) with G = heads / kv_heads: the key/value head that query head `head` reads.
+
+    Raises ValueError for a head that there is not, or unless kv_heads divides heads.
+    """
     if not 0 <= head < heads:
         raise ValueError(f"head = {head}, must be 0 … {heads - 1}")
-    return head // (heads // kv_heads)
+    return head // _group(heads, kv_heads)
 
 
 # -- attention over one latent ---------------------------------------------------------------------------------------
@@ -152,6 +155,13 @@ def causal_softmax(scores: Tensor) -> Tensor:
     new, total = scores.shape[-2:]
     seen = torch.ones(new, total, dtype=torch.bool, device=scores.device).tril(total - new)  # [T, N]
     return scores.masked_fill(~seen, float("-inf")).softmax(-1)
+
+
+def _group(heads: int, kv_heads: int) -> int:
+    """Query heads per key/value head."""
+    if not 1 <= kv_heads <= heads or heads % kv_heads:
+        raise ValueError(f"kv_heads = {kv_heads}, must divide heads = {heads}")
+    return heads // kv_heads
 
 
 def _grown(cache, new):

@@ -29,8 +29,10 @@ def rope_frequencies(dim: int, theta: float, scaling: RopeScaling | None = None)
 
     Float32 [dim/2], as the released model computes it. YaRN divides slow pairs by `factor` and leaves fast ones:
     ramp_i = clamp((i - low) / (high - low), 0, 1), low and high from the pairs that turn beta_fast and beta_slow times
-    within the original length.
+    within the original length.  Raises ValueError for an odd dim or a theta that is not above 1.
     """
+    if dim < 2 or dim % 2 or not theta > 1:
+        raise ValueError(f"dim = {dim}, theta = {theta}: dim must be even and at least 2, theta above 1")
     pairs = torch.arange(0, dim, 2, dtype=torch.float32)                     # [dim/2]
     frequencies = 1.0 / theta ** (pairs / dim)                               # [dim/2]
     if scaling is None:
@@ -50,8 +52,9 @@ def layer_frequencies(config: Config, layer: int) -> Tensor:
     """The frequencies of one layer (draft layers count on from the last): window-only layers use `rope_theta` without YaRN.
 
     Layers with compressed rows use `compress_rope_theta` with YaRN for everything they rotate, window rows included.
+    Raises ValueError for a layer that there is not.
     """
-    if config.compress_ratios[layer] == 0:
+    if config.kv_source(layer) is None:
         return rope_frequencies(config.qk_rope_head_dim, config.rope_theta)
     return rope_frequencies(config.qk_rope_head_dim, config.compress_rope_theta, config.rope_scaling)
 

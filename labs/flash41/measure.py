@@ -74,10 +74,11 @@ def threads(count: int):
 def compare(functions: dict[str, Callable[[], object]], rounds: int = 9, warmup: int = 2, device="cpu", **more) -> dict[str, Timing]:
     """Time several functions in turn, A B C A B C …, so that a slow moment of the machine meets all of them.
 
-    Returns a Timing per name. Raises ValueError for no functions or fewer than one round.
+    Returns a Timing per name. Raises ValueError for no functions, fewer than one round or a negative warm-up.
     """
-    if not functions or rounds < 1:
-        raise ValueError(f"compare needs functions and rounds >= 1, got {len(functions)} functions, rounds = {rounds}")
+    if not functions or rounds < 1 or warmup < 0:
+        raise ValueError(f"compare needs functions, rounds >= 1 and warmup >= 0, "
+                         f"got {len(functions)} functions, rounds = {rounds}, warmup = {warmup}")  # fmt: skip
     device = torch.device(device)
     samples: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(warmup + rounds):

@@ -17,7 +17,8 @@ def controls(fn: Callable, **ranges: Sequence):
     """Show fn(**values) under one slider per argument; the first value of each sequence is where it starts.
 
     ranges: argument name -> the values it may take, in the slider's order, or (default, values). On the built page the
-    figure of the defaults is shown. Raises ValueError for an empty range or a default outside its values.
+    figure of the defaults is shown. Raises ValueError for an empty range, one that is no list, tuple or range, or a default
+    outside its values.
     """
     if not ranges:
         raise ValueError("controls needs at least one range, such as context=[1_000, 10_000]")
@@ -43,6 +44,8 @@ def controls(fn: Callable, **ranges: Sequence):
 
 def _choice(name: str, given: Sequence) -> tuple[object, list]:
     """(default, values) of one range."""
+    if not isinstance(given, (list, tuple, range)):
+        raise ValueError(f"{name} = {given!r}: must be a list, a tuple or a range")
     paired = isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], (list, tuple, range))
     default, values = given if paired else (given[0] if len(given) else None, given)
     values = list(values)

@@ -74,6 +74,9 @@ def _ink(fig: Figure) -> None:
     for artist in fig.findobj(lambda artist: hasattr(artist, "get_color") and hasattr(artist, "set_color")):
         if isinstance(artist.get_color(), str) and artist.get_color() in ("black", "k"):
             artist.set_color(INK)
+        arrow = getattr(artist, "arrow_patch", None)
+        if arrow is not None and arrow.get_edgecolor() == (0, 0, 0, 1):
+            arrow.set_color(INK)
     for ax in fig.axes:
         if legend := ax.get_legend():
             legend.set_frame_on(False)

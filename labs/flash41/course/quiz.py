@@ -14,8 +14,8 @@ _serial = count()
 STYLE = """<style>
 .quiz{margin:1rem 0;max-width:46rem}
 .quiz fieldset{border:1px solid #8888;border-radius:.5rem;padding:.6rem 1rem .8rem;margin:0 0 1rem;min-width:0}
-.quiz legend{font-weight:600;padding:0 .4rem;float:none;width:auto;font-size:1em;margin:0;line-height:1.4}
-.quiz .choice{display:grid;grid-template-columns:1.5rem 1fr;align-items:baseline;margin:.35rem 0}
+.quiz legend{font-weight:600;float:left;width:100%;padding:0;margin:0 0 .3rem;font-size:1em;line-height:1.4}
+.quiz .choice{clear:both;display:grid;grid-template-columns:1.5rem 1fr;align-items:baseline;margin:.35rem 0}
 .quiz .why{grid-column:2;display:none;margin:.2rem 0 .4rem;padding:.35rem .7rem;border-left:4px solid;border-radius:.2rem}
 .quiz input:checked~.why{display:block}
 .quiz .right .why{border-color:#009e73;background:#009e7322}
@@ -38,6 +38,8 @@ class Question:
             raise ValueError(f"right = {self.right!r}, must be one of the answers: {list(self.answers)}")
         if len(self.answers) < 2:
             raise ValueError(f"a question needs at least two answers, got {len(self.answers)}: {self.text!r}")
+        if silent := [answer for answer, why in self.answers.items() if not why.strip()]:
+            raise ValueError(f"every answer needs an explanation, none for {silent}: {self.text!r}")
 
 
 class Quiz:
