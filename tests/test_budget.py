@@ -52,6 +52,13 @@ def test_the_table_follows_the_configuration():
     assert tiny.slope == 2 * (36 + 17) * Fraction(1, 2) + (36 + 17)
 
 
+def test_only_the_release_carries_its_name_and_weights_and_only_drafters_have_rings():
+    tiny = Config.tiny()
+    assert FLASH.model == "DeepSeek-V4.1-Flash" and budget(tiny).model == "DeepSeek-V4.1 (other sizes)"
+    assert "510,286,023,000" in FLASH.not_counted[0] and budget(tiny).not_counted[0] == "weights"
+    assert budget(tiny.replace(num_nextn_predict_layers=0, compress_ratios=tiny.compress_ratios[:8])).later == ()
+
+
 @pytest.mark.parametrize("tokens", [-1, 1.5, None, float("nan"), "8"])
 def test_negative_tokens_and_parts_of_one_are_refused(tokens):
     with pytest.raises(ValueError, match=f"tokens must be 0 or more, got {tokens!r}"):
@@ -163,6 +170,9 @@ def test_capacity_needs_a_question():
     [
         ("1M", TOKEN_UNITS, 10**6),
         ("1Mi", TOKEN_UNITS, 2**20),
+        ("1Gi", TOKEN_UNITS, 2**30),
+        ("1" + "0" * 18, TOKEN_UNITS, 10**18),
+        ("0." + "0" * 8 + "1G", TOKEN_UNITS, 1),
         ("128Ki", TOKEN_UNITS, 131_072),
         ("1.5k", TOKEN_UNITS, 1500),
         ("1_000", TOKEN_UNITS, 1000),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flash41 import bench, measure
 from flash41.__main__ import main
 from flash41.budget_report import ranges, scaled
 from flash41.config import Config
@@ -58,8 +59,9 @@ def test_capacity_says_what_fits_and_what_is_not_counted(capsys):
 
 def test_capacity_says_what_does_not_fit(capsys):
     out = run(capsys, "budget", "--context", "2Mi", "--memory", "1GB")
-    assert "DOES NOT FIT, missing" in out and "869,193,216 B" in out
+    assert "DOES NOT FIT, missing" in out and " 869,193,216 B" in out
     assert "longer than the 1,048,576 tokens" in out
+    assert "longer than" not in run(capsys, "budget", "--context", "1Mi")
 
 
 def test_where_every_layer_slides_the_cache_sets_no_limit(capsys):
@@ -140,8 +142,35 @@ def test_layer_numbers_are_written_as_ranges():
     assert ranges([3, 4, 5, 6, 7]) == "3-7"
     assert ranges([24, 28, 32, 36]) == "24, 28, 32, 36"
     assert ranges(list(range(0, 26, 2))) == "0 ... 24"
+    assert ranges([1, 3, 5, 7, 9, 11]) == "1 ... 11"  # 16 letters would leave no space before the next column
 
 
 def test_sizes_are_shown_in_both_families_of_units():
     assert scaled(890 * 2**20) == "933.2 MB = 890 MiB"
     assert scaled(999) == "999 B = 999 B"
+    assert scaled(10**16) == "10,000 TB = 9,095 TiB"
+
+
+def test_layers_that_do_the_same_share_a_line_and_sums_stand_below_their_parts(capsys):
+    out = run(capsys, "budget", "--config", DATA / "llama-2-7b.json")
+    assert [line.split()[:2] for line in out.splitlines() if line[:1].isdigit()][0] == ["0-31", "32"]
+    _, once = run(capsys, "budget").split("Once per session, whatever its length\n")
+    assert [line.split()[0] for line in once.splitlines()[:4]] == ["window", "open", "together", "drafter"]
+
+
+# -- bench ---------------------------------------------------------------------------------------------------------
+
+
+def test_bench_times_one_thread_and_a_ratio_above_1_means_that_ours_is_faster(capsys, monkeypatch):
+    monkeypatch.setattr(measure, "compare", lambda *_: {name: measure.Timing((s,), {}) for name, s in (("flash41", 1), ("ml_dtypes", 3))})
+    with measure.threads(2):
+        data = json.loads(run(capsys, "bench", "--rows", "1", "--json"))
+    assert data["conditions"]["threads"] == 1 and len(data["codecs"]) == 6
+    assert all((row["ratio"], row["flash41_ms"]) == (3, 1000) for row in data["codecs"])
+
+
+def test_bench_refuses_to_time_encoders_that_disagree(monkeypatch):
+    encode, decode = bench.their_codec(bench.E4M3_E8M0)
+    monkeypatch.setattr(bench, "their_codec", lambda fmt: (lambda x: encode(-x), decode))
+    with pytest.raises(AssertionError, match="E4M3_E8M0: the two encoders disagree"):
+        bench.codec(bench.E4M3_E8M0, 1, 7)

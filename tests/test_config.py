@@ -126,6 +126,28 @@ def test_a_broken_field_is_refused_with_what_is_allowed(field, value):
         Config.flash().replace(**{field: value})
 
 
+AT_THE_EDGE = [
+    ("index_head_dim", 144, "a multiple of 32"), ("head_dim", 528, "a multiple of 32"), ("qk_rope_head_dim", 130, "at most 128"),
+    ("kv_source_layer_ids", (2, 2, 8, 14, 20), "ascending"), ("candidate_source_layer_id", 21, "20, the first layer with ratio 1"),
+    ("dspark_target_layer_ids", (), "at least one layer"), ("num_nextn_predict_layers", -1, "an integer >= 0"),
+    ("index_source_layer_ids", (1, 2, 8, 14, 20), r"above 0; \[1\] have none"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value", "allowed"), AT_THE_EDGE, ids=[field for field, *_ in AT_THE_EDGE])
+def test_a_value_beyond_the_edge_is_refused_for_its_own_reason(field, value, allowed):
+    with pytest.raises(ValueError, match=f"^{field} = .* must be .*{allowed}"):
+        Config.flash().replace(**{field: value})
+
+
+def test_a_pool_of_exactly_top_k_and_a_model_without_engram_or_drafts_are_allowed():
+    flash = Config.flash()
+    assert flash.replace(candidate_topk_blocks=64).candidate_topk_blocks == 64
+    assert flash.replace(engram_layer_ids=(), engram_num_embeddings=()).engram_primes == ()
+    bare = dict(num_nextn_predict_layers=0, compress_ratios=RATIOS[:40], dspark_block_size=0, dspark_target_layer_ids=())
+    assert flash.replace(**bare).ratio_runs == ((0, 2, 0), (2, 18, 2), (20, 20, 1))
+
+
 @pytest.mark.parametrize("field", ["engram_pad_token_id", "dspark_noise_token_id", "vocab_size", "rms_norm_eps", "compress_ratios"])
 @pytest.mark.parametrize("value", [None, "2", [2.5], True], ids=str)
 def test_a_field_of_the_wrong_type_is_refused(field, value):

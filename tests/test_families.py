@@ -69,6 +69,18 @@ def test_v4_counts_closed_groups_only():
     assert found.used_bytes(131) == 21 * 652 * 32 + 20 * 584
 
 
+def test_v4_has_a_ring_of_its_own_window_and_its_records_hold_their_scales(tmp_path):
+    found = load(written(tmp_path, "deepseek-v4-flash", sliding_window=64))
+    assert found.constant_bytes == 43 * 64 * 584 and found.max_tokens == 1_048_576
+    scales = "scales, where an engine quantises the cache"
+    records = [scales in load(DATA / f"{name}.json").not_counted for name in ("deepseek-v4-flash", "deepseek-v3.2", "deepseek-v3")]
+    assert records == [False, False, True]
+
+
+def test_only_a_model_that_slides_has_a_note_about_its_window():
+    assert load(DATA / "llama-2-7b.json").notes == () and load(DATA / "gemma-2-2b.json").notes
+
+
 def test_v4_reads_other_rates_from_either_spelling(tmp_path):
     rates = {V4_KINDS[4]: 8, V4_KINDS[128]: 64}
     new = load(written(tmp_path, "deepseek-v4-flash-layer-types", compress_rates=rates)).total
@@ -105,16 +117,17 @@ def test_other_families_have_their_documented_number_of_kv_heads(tmp_path, famil
 def test_mistral_without_kv_heads_has_8(tmp_path):
     full = {"sliding_window": None, "num_hidden_layers": 1}
     assert load(written(tmp_path, "mistral-7b-v0.1", num_key_value_heads=DROP, **full)).total == 2 * 8 * 128 * 2
+    assert load(written(tmp_path, "mistral-7b-v0.1", num_key_value_heads=None, **full)).total == 2 * 32 * 128 * 2
 
 
 def test_the_text_models_own_dtype_comes_before_the_files(tmp_path):
     text = {"num_hidden_layers": 6, "sliding_window": 1024, "dtype": "float32"}
-    assert load(written(tmp_path, "gemma-3-4b", text_config=text)).total == 2 * 4096
+    assert load(written(tmp_path, "gemma-3-4b", text_config=text, dtype="bfloat16")).total == 2 * 4096
 
 
 def test_dtype_is_read_under_both_names_and_overridden(tmp_path):
     assert load(written(tmp_path, "llama-2-7b", torch_dtype=DROP, dtype="float32")).total == 2 * 524_288
-    assert load(DATA / "llama-2-7b.json", "fp8").total == 524_288 // 2
+    assert load(DATA / "llama-2-7b.json", "fp8").total == load(DATA / "llama-2-7b.json", "float8_e5m2").total == 524_288 // 2
     assert load(DATA / "deepseek-v3.json", "float32").total == 61 * 576 * 4
 
 
@@ -155,8 +168,9 @@ def test_gemma_2_slides_in_even_layers_and_gemma_3_in_five_of_six():
 
 
 def test_gemma_3_reads_its_pattern_in_the_bare_text_file(tmp_path):
-    text = {"model_type": "gemma3_text", "num_hidden_layers": 4, "sliding_window_pattern": 2, "dtype": "bfloat16"}
-    assert load(written(tmp_path, text)).total == 2 * 4096
+    text = {"model_type": "gemma3_text", "num_hidden_layers": 4, "dtype": "bfloat16"}
+    for name in ("sliding_window_pattern", "_sliding_window_pattern"):
+        assert load(written(tmp_path, text | {name: 2})).total == 2 * 4096
 
 
 def test_layer_types_win_over_the_rule(tmp_path):
@@ -179,6 +193,9 @@ def test_layer_types_win_over_the_rule(tmp_path):
         ("llama-2-7b", {"num_hidden_layers": "32"}, "num_hidden_layers = '32' (llama): must be a positive integer"),
         ("llama-2-7b", {"num_hidden_layers": 0}, "num_hidden_layers = 0 (llama): must be a positive integer"),
         ("llama-2-7b", {"num_hidden_layers": True}, "num_hidden_layers = True (llama): must be a positive integer"),
+        ("llama-2-7b", {"hidden_size": 10**9 + 1}, "hidden_size = 1000000001 (llama): must be a positive integer"),
+        ("deepseek-v4-flash", {"compress_ratios": [False] * 44}, "compress_ratios holds False (deepseek_v4)"),
+        ("llama-2-7b", {"num_hidden_layers": 10_001}, "num_hidden_layers = 10001 (llama): must be at most 10000"),
         ("llama-2-7b", {"num_hidden_layers": 10**6}, "num_hidden_layers = 1000000 (llama): must be at most 10000"),
         ("llama-2-7b", {"num_attention_heads": DROP}, "lacks the field num_attention_heads"),
         ("llama-2-7b", {"hidden_size": DROP}, "lacks the field hidden_size"),

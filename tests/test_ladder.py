@@ -87,3 +87,8 @@ def test_wrong_weights_are_refused():
         mha(inputs(), HeadWeights.random(48, 8, 2, 16))
     with pytest.raises(ValueError, match="mqa needs weights with 1 key/value heads, got 2"):
         mqa(inputs(), HeadWeights.random(48, 8, 2, 16))
+
+
+def test_weights_are_the_same_for_the_same_seed_only():
+    one, same, other = (HeadWeights.random(8, 4, 2, 4, seed=seed).wq for seed in (1, 1, 2))
+    assert torch.equal(one, same) and not torch.equal(one, other)

@@ -1,12 +1,13 @@
 """Norm and rotation against golden frequencies and against the identities they must satisfy."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from flash41.config import Config
+from flash41.config import Config, RopeScaling
 from flash41.layers import apply_rope, layer_frequencies, rms_norm, rope_frequencies, rope_table
 
 GOLDEN = np.load(Path(__file__).parent / "golden" / "constants.npz")
@@ -63,3 +64,27 @@ def test_a_layer_that_there_is_not_has_no_frequencies():
 def test_too_few_channels_are_refused():
     with pytest.raises(ValueError, match="x has 2 channels, must have at least the 4 that rotate"):
         apply_rope(torch.zeros(1, 2), torch.ones(1, 2), torch.zeros(1, 2))
+
+
+def test_rms_norm_is_its_formula_gain_and_eps_included():
+    x, weight = torch.randn(2, 3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    expected = weight * x / (x.square().mean(-1, keepdim=True) + 0.5).sqrt()
+    assert torch.allclose(rms_norm(x, weight, 0.5), expected, atol=1e-14)
+
+
+def test_half_precision_is_rounded_once_at_the_end():
+    x = torch.randn(64, 64, generator=torch.Generator().manual_seed(2)).bfloat16()
+    weight = torch.linspace(0.5, 1.5, 64)
+    assert torch.equal(rms_norm(x, weight, 1e-20), rms_norm(x.float(), weight, 1e-20).bfloat16())
+    table = rope_table(torch.arange(64), rope_frequencies(64, 1e4))
+    assert torch.equal(apply_rope(x, *table), apply_rope(x.float(), *table).bfloat16())
+
+
+@pytest.mark.parametrize(("dim", "theta", "original"), [(16, 1e4, 64), (16, 100.0, 4096), (16, 3.0, 10**6), (64, 1.6e5, 65536)])
+def test_yarn_ramp_is_cut_off_where_the_official_one_is(dim, theta, original):
+    scaling = RopeScaling(original_max_position_embeddings=original)
+    turns = [dim * math.log(original / (n * 2 * math.pi)) / (2 * math.log(theta)) for n in (32, 1)]
+    low, high = max(math.floor(turns[0]), 0), min(math.ceil(turns[1]), dim - 1)
+    ramp = np.clip((np.arange(dim // 2) - low) / (high - low if high > low else 0.001), 0, 1)
+    plain = theta ** -(np.arange(0, dim, 2) / dim)
+    np.testing.assert_allclose(rope_frequencies(dim, theta, scaling), plain * (ramp / 16 + 1 - ramp), rtol=1e-5)

@@ -1,5 +1,7 @@
 """Percentiles, sample counts and conditions stay together."""
 
+import time
+
 import pytest
 import torch
 
@@ -22,11 +24,11 @@ def test_functions_are_timed_in_turn_and_warm_up_is_not_counted():
 
 
 def test_thread_count_is_restored_after_a_failure():
-    before = torch.get_num_threads()
-    with pytest.raises(RuntimeError), measure.threads(1):
-        assert torch.get_num_threads() == 1
-        raise RuntimeError
-    assert torch.get_num_threads() == before
+    with measure.threads(2):
+        with pytest.raises(RuntimeError), measure.threads(1):
+            assert torch.get_num_threads() == 1
+            raise RuntimeError
+        assert torch.get_num_threads() == 2
 
 
 def test_nothing_to_time_is_refused():
@@ -37,3 +39,13 @@ def test_nothing_to_time_is_refused():
 def test_a_negative_warm_up_is_refused_and_does_not_eat_rounds():
     with pytest.raises(ValueError, match="warmup = -3"):
         measure.measure(lambda: None, rounds=5, warmup=-3)
+
+
+def test_percentiles_are_samples_and_times_are_shown_in_milliseconds():
+    seven = measure.Timing(tuple(n / 1000 for n in range(1, 8)), {"batch": 1})
+    assert seven.p95 == 0.007 and measure.Timing((0.25,), {}).p95 == 0.25
+    assert str(seven) == "p50 4.000  p95 7.000  p99 needs n >= 100 ms, n = 7; batch 1"
+
+
+def test_a_call_is_timed_from_its_start_to_its_end():
+    assert 0.002 <= measure.measure(lambda: time.sleep(0.002), rounds=3).p50 < 1
