@@ -102,8 +102,8 @@ def test_sinkhorn_ends_on_columns_and_fast_equals_plain():
     mixed = mhc.sinkhorn_plain(logits, 20, 1e-6)
     assert (mixed.sum(-2) - 1).abs().max() < 2e-6 and (mixed.sum(-1) - 1).abs().max() < 1e-4
     for dtype in (torch.float32, torch.float64):
-        one = logits[:1].to(dtype)
-        assert (mhc.sinkhorn(one, 20, 1e-6) - mhc.sinkhorn_plain(one, 20, 1e-6)).abs().max() <= 1e-6
+        for some in (logits[:1].to(dtype), logits.to(dtype)):
+            assert (mhc.sinkhorn(some, 20, 1e-6) - mhc.sinkhorn_plain(some, 20, 1e-6)).abs().max() <= 1e-6
     assert torch.linalg.matrix_norm(mixed, ord=2).max() <= 1 + 1e-5
 
 

@@ -41,16 +41,14 @@ def attend(q: Tensor, window: Tensor, in_window: Tensor, chosen: Tensor | None, 
     q [B, T, H, C]; window [B, M, C], in_window [B, T, M]; chosen [B, T, K, C], is_chosen [B, T, K].  Returns [B, T, H, C].
     """
     batch, tokens, heads, width = q.shape
-    near = q.flatten(1, 2) @ window.mT                                 # [B, T * H, M]
-    near = near.unflatten(1, (tokens, heads)).masked_fill_(~in_window.unsqueeze(2), -torch.inf)  # [B, T, H, M]
-    parts = [near]
+    near = (q.flatten(1, 2) @ window.mT).unflatten(1, (tokens, heads))  # [B, T, H, M]
+    parts = [near.masked_fill_(~in_window.unsqueeze(2), -torch.inf)]
     if chosen is not None:
-        parts.append((q @ chosen.mT).masked_fill_(~is_chosen.unsqueeze(2), -torch.inf))          # [B, T, H, K]
-    s = torch.cat(parts, dim=-1).mul_(width**-0.5)
-    s = torch.cat([s, sink.to(s.dtype).expand(batch, tokens, heads).unsqueeze(-1)], dim=-1)
-    p = s.softmax(-1)                                                  # [B, T, H, M + K + 1]
+        parts.append((q @ chosen.mT).masked_fill_(~is_chosen.unsqueeze(2), -torch.inf))  # [B, T, H, K]
+    unscaled = (sink * width**0.5).to(q.dtype).expand(batch, tokens, heads).unsqueeze(-1)  # [B, T, H, 1]
+    p = torch.cat([*parts, unscaled], dim=-1).mul_(width**-0.5).softmax(-1)  # [B, T, H, M + K + 1]
     span = window.shape[1]
-    o = (p[..., :span].flatten(1, 2) @ window).unflatten(1, (tokens, heads))
+    o = (p[..., :span].flatten(1, 2) @ window).unflatten(1, (tokens, heads))  # [B, T, H, C]
     return o if chosen is None else o + p[..., span:-1] @ chosen
 
 
@@ -158,7 +156,7 @@ class Attention(nn.Module):
     def _scan(self, queries, weights, store, width: int, run) -> Tensor:
         """Scores of all rows. For one token, keys are decoded a few thousand at a time and dropped: they stay in the CPU's cache."""
         if run.plain or queries.shape[1] > 1 or width <= SCAN:
-            return scores(queries, weights, run.index_keys(store, width))
+            return scores(queries, weights, run.decoded_rows(store, width))
         parts = [scores(queries, weights, store.read(min(start + SCAN, width), start)) for start in range(0, width, SCAN)]
         return torch.cat(parts, dim=-1)                                # [B, 1, N]
 
@@ -191,7 +189,7 @@ class Attention(nn.Module):
             if store is not None and run.chosen.shape[-1]:
                 rows = run.chosen[:, start:stop]                       # [B, block, K]
                 is_chosen = rows != NONE
-                chosen = store.gather(rows.clamp(min=0)).to(q.dtype)   # [B, block, K, C]
+                chosen = run.gather(store, rows.clamp(min=0), tokens).to(q.dtype)  # [B, block, K, C]
             out.append(attend(q[:, start:stop], keys[:, band], seen, chosen, is_chosen, self.attn_sink))
         return torch.cat(out, dim=1)
 

@@ -17,6 +17,9 @@ from .layers import RMSNorm
 from .moe import MoE
 
 
+TABLE = 2**24  # decoded numbers per sequence that one pass keeps of a store: 64 MiB
+
+
 @dataclass
 class Shared:
     """What the layers of one forward pass share."""
@@ -53,8 +56,18 @@ class Shared:
         cut = [None if t is None else t[:, -tokens:] for t in (self.steps, self.text, self.image)]
         self.steps, self.text, self.image = cut
 
-    def index_keys(self, store, width: int) -> Tensor:
-        """The first `width` index keys of a store, decoded once per pass."""
+    def gather(self, store, rows: Tensor, tokens: int) -> Tensor:
+        """Chosen rows [B, T, K] of a store, float32 [B, T, K, C]. A pass of many tokens over few rows decodes each row once;
+        a decode step, or a table above TABLE numbers, decodes only what was chosen."""
+        if tokens == 1 or store.allocated * store.channels > TABLE:
+            return store.gather(rows)
+        table = self.decoded_rows(store, store.allocated)              # [B, N, C]
+        sequence = torch.arange(len(rows), device=rows.device)[:, None, None]
+        flat = (rows + sequence * table.shape[1]).flatten()            # [B * T * K]
+        return table.flatten(0, 1).index_select(0, flat).view(*rows.shape, -1)
+
+    def decoded_rows(self, store, width: int) -> Tensor:
+        """The first `width` rows of a store, decoded once per pass."""
         key = id(store), width
         if key not in self.decoded:
             self.decoded[key] = store.read(width)

@@ -122,6 +122,8 @@ class Engram(nn.Module):
         wide = torch.promote_types(streams.dtype, torch.float32)
         x, k = streams.to(wide), keys.to(wide)
         weight = self.q_weight.to(wide) * self.k_weight.to(wide)          # [S, D]
-        z = (x * weight * k).sum(-1) * x.shape[-1] ** -0.5                # [B, T, S]
-        z = z * torch.rsqrt(x.square().mean(-1) + self.eps) * torch.rsqrt(k.square().mean(-1) + self.eps)
+        z = torch.einsum("btsd,btsd->bts", x * weight, k) * x.shape[-1] ** -0.5  # [B, T, S]
+        for part in (x, k):
+            mean_square = torch.linalg.vector_norm(part, dim=-1).square() / part.shape[-1]
+            z = z * torch.rsqrt(mean_square + self.eps)
         return torch.sigmoid(torch.copysign(z.abs().clamp(min=1e-6).sqrt(), z))

@@ -75,11 +75,13 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, *, inverse: bool = False) ->
     if x.shape[-1] < dim:
         raise ValueError(f"x has {x.shape[-1]} channels, must have at least the {dim} that rotate")
     wide = torch.promote_types(x.dtype, cos.dtype)
-    still, pairs = x[..., :-dim], x[..., -dim:].to(wide).unflatten(-1, (-1, 2))      # [..., C-dim], [..., dim/2, 2]
-    even, odd = pairs.unbind(-1)                                                     # [..., dim/2] each
+    even, odd = x[..., -dim:].to(wide).unflatten(-1, (-1, 2)).unbind(-1)     # [..., dim/2] each
     sin = -sin if inverse else sin
-    turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)   # [..., dim/2, 2]
-    return torch.cat([still, turned.flatten(-2).to(x.dtype)], dim=-1)                # [..., C]
+    turned = x.clone()                                                       # [..., C]
+    pairs = turned[..., -dim:].unflatten(-1, (-1, 2))                        # [..., dim/2, 2], a view
+    pairs[..., 0] = even * cos - odd * sin
+    pairs[..., 1] = even * sin + odd * cos
+    return turned
 
 
 class RMSNorm(nn.Module):
