@@ -237,6 +237,30 @@ def test_the_drafters_rings_cost_202752_bytes_once_it_writes():
     assert sum(part.allocated for part in cache.report()) == storages(cache)
 
 
+def test_a_pair_that_slot_0_no_longer_holds_cannot_be_reopened():
+    cache = KVCache(TINY)
+    feed(cache, 3)
+    cache.truncate(2)
+    with pytest.raises(ValueError, match="an open pair are gone"):
+        cache.truncate(1)  # slot 0 holds position 2, position 0 would be needed
+    other = KVCache(TINY)
+    feed(other, 4)
+    other.truncate(3)
+    feed(other, 1)
+    assert other.lengths.tolist() == [4]
+
+
+def test_reading_a_draft_ring_makes_none_and_restoring_drops_later_ones():
+    cache = KVCache(TINY)
+    feed(cache, 4)
+    early = cache.snapshot()
+    assert (cache.read_window(0, draft=True)[1] == -1).all() and not cache.draft_window
+    cache.write_window(0, torch.ones(1, 1, 64), draft=True)
+    cache.discard()
+    cache.restore(early)
+    assert not cache.draft_window
+
+
 def test_two_caches_never_touch_each_other():
     one, two = KVCache(TINY), KVCache(TINY)
     feed(one, 8, seed=1)
@@ -261,6 +285,17 @@ DOORS = {
     r"tokens = 3: lengths would be \[11\], must not shrink and not pass capacity = 10": lambda c: c.advance(3),
     r"layer 2 holds \[4\] rows, must hold \[5\]": lambda c: c.advance(2),
     "tokens = -1": lambda c: c.advance(-1),
+    "tokens = 2.7, must be a whole number": lambda c: c.advance(2.7),
+    "tokens = True, must be a whole number": lambda c: c.advance(True),
+    "tokens = None": lambda c: c.advance(None),
+    r"tokens = torch.int64 \(2,\)": lambda c: c.advance(torch.tensor([1, 1])),
+    "lengths = 2.7": lambda c: c.truncate(2.7),
+    "capacity = 2.5": lambda c: KVCache(TINY, capacity=2.5),
+    "batch = None": lambda c: KVCache(TINY, batch=None),
+    "layer = None, must be 0": lambda c: c.read_window(None),
+    "count = 17, must be 1 … 16": lambda c: c.recent_ids(17),
+    "snapshot = None": lambda c: c.restore(None),
+    r"ids is torch.int64 \(1, 9\)": lambda c: c.write_look_back(torch.zeros(1, 9, dtype=torch.int64), torch.ones(1, 4, dtype=torch.bool)),
 }
 
 

@@ -128,7 +128,8 @@ def _engram(c) -> None:
     _ascending(c, "engram_layer_ids", range(c.num_hidden_layers))
     if not c.engram_layer_ids:
         return _demand(not c.engram_num_embeddings, "engram_num_embeddings", c.engram_num_embeddings, "empty without Engram layers")
-    _demand(c.engram_max_ngram_size >= 2, "engram_max_ngram_size", c.engram_max_ngram_size, "at least 2")
+    _demand(2 <= c.engram_max_ngram_size <= c.sliding_window + 1, "engram_max_ngram_size", c.engram_max_ngram_size,
+            f"2 … {c.sliding_window + 1}: the cache remembers the ids of sliding_window = {c.sliding_window} tokens")  # fmt: skip
     _demand(0 <= c.engram_pad_token_id < c.vocab_size, "engram_pad_token_id", c.engram_pad_token_id,
             f"a token id below vocab_size = {c.vocab_size}")  # fmt: skip
     _demand(c.engram_compressed_vocab_size <= c.vocab_size, "engram_compressed_vocab_size", c.engram_compressed_vocab_size,

@@ -25,7 +25,7 @@ from .config import Config
 from .engram import DEAD
 from .formats import E2M1_E4M3, E2M1_E8M0, E4M3_E8M0
 from .pages import Rows
-from .state import Part, Snapshot, parts, positions_of_slots
+from .state import Part, Snapshot, parts, positions_of_slots, whole_counts
 
 
 class KVCache:
@@ -38,9 +38,9 @@ class KVCache:
     def __init__(self, config: Config, batch: int = 1, *, capacity: int | None = None, storage: str = "packed", device=None):
         limit = config.max_position_embeddings
         capacity = limit if capacity is None else capacity
-        if batch < 1:
+        if type(batch) is not int or batch < 1:
             raise ValueError(f"batch = {batch}, must be at least 1")
-        if not 1 <= capacity <= limit:
+        if type(capacity) is not int or not 1 <= capacity <= limit:
             raise ValueError(f"capacity = {capacity}, must be 1 … {limit} tokens (max_position_embeddings)")
         if storage not in ("packed", "float"):
             raise ValueError(f"storage = {storage!r}, must be 'packed' or 'float'")
@@ -63,6 +63,7 @@ class KVCache:
                      for layer in pairs}  # fmt: skip
         self.look_back = torch.full((self.batch, c.sliding_window), DEAD, device=self.device)  # [B, window] compressed ids
         self.window_start = torch.zeros(self.batch, dtype=torch.int64, device=self.device)  # first position in decoder rings
+        self.pair_start = torch.zeros(self.batch, dtype=torch.int64)  # [B] even position whose projections lie in tail slot 0
 
     def _store(self, fmt, channels: int, rows: int = 0) -> Rows:
         return Rows(fmt, channels, self.batch, rows, storage=self.storage, device=self.device)
@@ -97,10 +98,9 @@ class KVCache:
         rows [B, T, C] (rotated); live [B, T] bool leaves padding out (default: none). skipped: tokens before these that this
         layer does not see (bounded replay). draft: the ring belongs to a block of the drafter.
         """
-        rings = self._draft_rings() if draft else self.window
-        if not 0 <= layer < len(rings):
-            raise ValueError(f"layer = {layer}, must be 0 … {len(rings) - 1}")
+        self._check_layer(layer, draft)
         live = self._check_values("rows", rows, self.config.head_dim, live)
+        rings = self._draft_rings() if draft else self.window
         encoded = rings[layer].encode(rows)                            # [B, T, …] each
         self._staged.append((rings[layer].tensors.values(), encoded, live, skipped))
         return rings[layer].decode(encoded)
@@ -119,12 +119,16 @@ class KVCache:
         self._staged.append(([self.tail[layer]], [newest], live, 0))
 
     def write_look_back(self, ids: Tensor, live: Tensor) -> None:
-        """Stage the compressed ids of the next T tokens, DEAD for image tokens.  ids, live [B, T]."""
+        """Stage the compressed ids of the next T tokens, DEAD for image tokens.  ids int64, live bool, both [B, T]."""
+        good = ids.dtype == torch.int64 and live.dtype == torch.bool and ids.shape == live.shape and ids.shape[:1] == (self.batch,)
+        if not good or ids.dim() != 2:
+            raise ValueError(f"ids is {ids.dtype} {tuple(ids.shape)}, live {live.dtype} {tuple(live.shape)}: "
+                             f"must be int64 and bool [{self.batch}, T]")  # fmt: skip
         self._staged.append(([self.look_back], [ids], live.cpu(), 0))
 
     def advance(self, tokens: int | Tensor) -> None:
         """Commit the first `tokens` staged tokens (one number, or [B]). Every source layer must hold their rows."""
-        counts = torch.as_tensor(tokens, dtype=torch.int64).expand(self.batch)
+        counts = whole_counts("tokens", tokens, self.batch)                      # [B]
         ends = self.lengths + counts                                   # [B]
         if bool((counts < 0).any()) or int(ends.max()) > self.capacity:
             raise ValueError(f"tokens = {tokens}: lengths would be {ends.tolist()}, "
@@ -136,6 +140,7 @@ class KVCache:
                                  f"must hold {due.tolist()} for lengths {ends.tolist()}")  # fmt: skip
         for tensors, new, live, skipped in self._staged:
             self._put(tensors, new, live, counts - skipped, skipped)
+        self.pair_start = torch.where(counts > 0, (ends - 1) // 2 * 2, self.pair_start)
         self.lengths = ends
         self.discard()
 
@@ -169,10 +174,11 @@ class KVCache:
 
     def read_window(self, layer: int, *, draft: bool = False) -> tuple[Tensor, Tensor]:
         """A layer's ring as float32 [B, window, C] and the position that each slot holds, int64 [B, window], -1 = none."""
-        rings = self._draft_rings() if draft else self.window
-        if not 0 <= layer < len(rings):
-            raise ValueError(f"layer = {layer}, must be 0 … {len(rings) - 1}")
-        size = self.config.sliding_window
+        size, rings = self.config.sliding_window, self.draft_window if draft else self.window
+        self._check_layer(layer, draft)
+        if not rings:  # the drafter has not written yet
+            return torch.zeros(self.batch, size, self.config.head_dim, device=self.device), \
+                torch.full((self.batch, size), -1, device=self.device)
         position = positions_of_slots(self.lengths, size)              # [B, window]
         return rings[layer].read(size), position.clamp(min=-1).to(self.device)
 
@@ -182,6 +188,8 @@ class KVCache:
 
     def recent_ids(self, count: int) -> Tensor:
         """Compressed ids of the last `count` tokens, the newest last, DEAD before the start: int64 [B, count]."""
+        if not 1 <= count <= self.config.sliding_window:
+            raise ValueError(f"count = {count}, must be 1 … {self.config.sliding_window} (sliding_window)")
         ids = torch.take_along_dim(self.look_back, self._slots_in_order(), 1)[:, -count:]
         before = self.lengths[:, None] - torch.arange(count, 0, -1) < 0
         return ids.masked_fill(before.to(self.device), DEAD)
@@ -200,8 +208,13 @@ class KVCache:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Return to a remembered state, exactly. Raises ValueError if it belongs to another cache or its rows are gone."""
+        if not isinstance(snapshot, Snapshot):
+            raise ValueError(f"snapshot = {snapshot!r}, must come from this cache's snapshot()")
         snapshot.check(self)
+        if not snapshot.drafted:
+            self.draft_window = []
         self._cut_to(snapshot.lengths)
+        self.pair_start = snapshot.pair_start.clone()
         for tensor, saved in zip(self.overwritten(), snapshot.overwritten, strict=True):
             tensor.copy_(saved)
 
@@ -211,12 +224,12 @@ class KVCache:
         lengths [B] or one number. A ring can go back while nothing in it was overwritten (length <= window). An odd length
         needs the first half of its pair, which only the newest pair still has.
         """
-        new = torch.as_tensor(lengths, dtype=torch.int64).expand(self.batch).clone()  # [B]
+        new = whole_counts("lengths", lengths, self.batch).clone()  # [B]
         if bool((new < 0).any()) or bool((new > self.lengths).any()):
             raise ValueError(f"lengths = {new.tolist()}, must be 0 … {self.lengths.tolist()}")
         lost = (self.lengths > self.config.sliding_window) & (new < self.lengths)
         if self.tail:
-            lost |= (new % 2 == 1) & (new - 1 < (self.lengths - 1) // 2 * 2)
+            lost |= (new % 2 == 1) & (new - 1 != self.pair_start)
         if bool(lost.any()):
             raise ValueError(f"lengths = {new.tolist()} from {self.lengths.tolist()}: window rows or an open pair are gone; "
                              "take a snapshot before and restore it")  # fmt: skip
@@ -251,6 +264,11 @@ class KVCache:
         return self.used_bytes() / tokens
 
     # -- doors -------------------------------------------------------------------------------------------------
+
+    def _check_layer(self, layer: int, draft: bool) -> None:
+        most = self.config.num_nextn_predict_layers if draft else self.config.num_hidden_layers
+        if type(layer) is not int or not 0 <= layer < most:
+            raise ValueError(f"layer = {layer}, must be 0 … {most - 1}")
 
     def _check_source(self, layer: int) -> None:
         if layer not in self.rows:

@@ -115,7 +115,7 @@ class Engram(nn.Module):
         gate = self.gate(streams, keys).masked_fill(~live[..., None], 0)  # [B, T, S]
         note("hash_ids", rows)
         note("gate", gate)
-        return (streams + gate.unsqueeze(-1) * value.unsqueeze(2)).to(streams.dtype)
+        return torch.addcmul(streams.to(gate.dtype), gate.unsqueeze(-1), value.unsqueeze(2).to(gate.dtype)).to(streams.dtype)
 
     def gate(self, streams: Tensor, keys: Tensor) -> Tensor:
         """g of the module's head, in float32 or wider.  streams, keys [B, T, S, D] -> [B, T, S]."""

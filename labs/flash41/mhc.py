@@ -92,9 +92,9 @@ def collapse(streams: Tensor, a: Tensor) -> Tensor:
 
 def write_back(streams: Tensor, y: Tensor, c: Tensor, b: Tensor) -> Tensor:
     """x'_k = C_k y + sum_j B_jk x_j (the first index is summed).  streams [B, T, S, D], y [B, T, D] -> [B, T, S, D]."""
-    written = c.unsqueeze(-1) * y.unsqueeze(-2).to(c.dtype)            # [B, T, S, D]
-    mixed = torch.baddbmm(written.flatten(0, 1), b.mT.flatten(0, 1), streams.to(b.dtype).flatten(0, 1))  # [B * T, S, D]
-    return mixed.view(streams.shape).to(streams.dtype)
+    out = c.unsqueeze(-1) * y.unsqueeze(-2).to(c.dtype)                # [B, T, S, D]
+    out.view(-1, *out.shape[2:]).baddbmm_(b.mT.flatten(0, 1), streams.to(b.dtype).flatten(0, 1))  # [B * T, S, D], in place
+    return out.to(streams.dtype)
 
 
 def first_mix(streams: Tensor, dtype: torch.dtype) -> Tensor:

@@ -49,10 +49,13 @@ class Snapshot:
     lengths: Tensor
     overwritten: list[Tensor]  # copies, in the order of KVCache.overwritten()
     lowest: Tensor             # the shortest each sequence has been since: rows above may have been written anew
+    pair_start: Tensor         # which pairs the tails hold
+    drafted: bool              # the drafter's rings are among the copies
 
     @classmethod
     def of(cls, cache) -> Snapshot:
-        return cls(cache, cache.lengths.clone(), [tensor.clone() for tensor in cache.overwritten()], cache.lengths.clone())
+        copies = [tensor.clone() for tensor in cache.overwritten()]
+        return cls(cache, cache.lengths.clone(), copies, cache.lengths.clone(), cache.pair_start.clone(), bool(cache.draft_window))
 
     def check(self, cache) -> None:
         """Raise ValueError unless this snapshot is of that cache and all its rows are still there."""
@@ -60,11 +63,18 @@ class Snapshot:
             raise ValueError("snapshot belongs to another cache")
         if bool((self.lowest < self.lengths).any()):
             raise ValueError(f"snapshot of lengths {self.lengths.tolist()}: the cache was cut to {self.lowest.tolist()} since")
-        if len(self.overwritten) != len(cache.overwritten()):
-            raise ValueError("snapshot was taken before the drafter wrote its rings")
 
 
 def positions_of_slots(lengths: Tensor, size: int) -> Tensor:
     """Position that each slot of a ring holds, [B, size]; below 0: none. slot = position mod size."""
     newest = lengths[:, None] - 1                                      # [B, 1]
     return newest - (newest - torch.arange(size, device=lengths.device)) % size
+
+
+def whole_counts(name: str, value: int | Tensor, batch: int) -> Tensor:
+    """A whole number for all sequences, or int64 [B] of them, as int64 [B] on the CPU. Raises ValueError for anything else."""
+    tensor = isinstance(value, Tensor)
+    if type(value) is not int and not (tensor and value.dtype == torch.int64 and value.shape in ((), (batch,))):
+        given = f"{value.dtype} {tuple(value.shape)}" if tensor else repr(value)
+        raise ValueError(f"{name} = {given}, must be a whole number, or int64 [{batch}]")
+    return torch.as_tensor(value, dtype=torch.int64).cpu().expand(batch)
