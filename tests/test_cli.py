@@ -162,11 +162,16 @@ def test_layers_that_do_the_same_share_a_line_and_sums_stand_below_their_parts(c
 
 
 def test_bench_times_one_thread_and_a_ratio_above_1_means_that_ours_is_faster(capsys, monkeypatch):
-    monkeypatch.setattr(measure, "compare", lambda *_: {name: measure.Timing((s,), {}) for name, s in (("flash41", 1), ("ml_dtypes", 3))})
+    seconds = {"flash41": 1, "ml_dtypes": 3, "fast": 2, "plain": 8}
+    monkeypatch.setattr(measure, "compare", lambda functions, *_, **__: {name: measure.Timing((seconds[name],), {}) for name in functions})
     with measure.threads(2):
-        data = json.loads(run(capsys, "bench", "--rows", "1", "--json"))
-    assert data["conditions"]["threads"] == 1 and len(data["codecs"]) == 6
-    assert all((row["ratio"], row["flash41_ms"]) == (3, 1000) for row in data["codecs"])
+        codecs = json.loads(run(capsys, "bench", "--rows", "1", "--only", "codecs", "--json"))
+        model = json.loads(run(capsys, "bench", "--only", "model", "--json"))
+    assert list(codecs) == ["codecs"] and list(model) == ["model"]
+    assert codecs["codecs"]["conditions"]["threads"] == 1 and len(codecs["codecs"]["rows"]) == 6
+    assert all((row["ratio"], row["flash41_ms"]) == (3, 1000) for row in codecs["codecs"]["rows"])
+    assert [row["what"] for row in model["model"]["rows"]] == ["forward"] * 3 + ["decode"] * 3 + ["Sinkhorn"]
+    assert all((row["ratio"], row["fast_ms"]) == (4, 2000) for row in model["model"]["rows"])
 
 
 def test_bench_refuses_to_time_encoders_that_disagree(monkeypatch):

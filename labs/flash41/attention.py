@@ -19,7 +19,7 @@ from .config import FULL, WINDOW, Config
 from .indexer import NONE, Indexer, as_mask, best, candidate_blocks, rows_of_blocks, scores, scores_of
 from .layers import RMSNorm, apply_rope, layer_frequencies, rope_table
 
-QUERIES = 64  # queries that the fast path handles at a time
+QUERIES = 96  # queries that the fast path handles at a time
 SCAN = 2048  # index keys that a decode step scores at a time
 
 
@@ -41,15 +41,16 @@ def attend(q: Tensor, window: Tensor, in_window: Tensor, chosen: Tensor | None, 
     q [B, T, H, C]; window [B, M, C], in_window [B, T, M]; chosen [B, T, K, C], is_chosen [B, T, K].  Returns [B, T, H, C].
     """
     batch, tokens, heads, width = q.shape
+    q = q * width**-0.5                                                # [B, T, H, C]
     near = (q.flatten(1, 2) @ window.mT).unflatten(1, (tokens, heads))  # [B, T, H, M]
     parts = [near.masked_fill_(~in_window.unsqueeze(2), -torch.inf)]
     if chosen is not None:
         parts.append((q @ chosen.mT).masked_fill_(~is_chosen.unsqueeze(2), -torch.inf))  # [B, T, H, K]
-    unscaled = (sink * width**0.5).to(q.dtype).expand(batch, tokens, heads).unsqueeze(-1)  # [B, T, H, 1]
-    p = torch.cat([*parts, unscaled], dim=-1).mul_(width**-0.5).softmax(-1)  # [B, T, H, M + K + 1]
+    parts.append(sink.to(q.dtype).expand(batch, tokens, heads).unsqueeze(-1))            # [B, T, H, 1]
+    p = torch.cat(parts, dim=-1).softmax(-1)                           # [B, T, H, M + K + 1]
     span = window.shape[1]
     o = (p[..., :span].flatten(1, 2) @ window).unflatten(1, (tokens, heads))  # [B, T, H, C]
-    return o if chosen is None else o + p[..., span:-1] @ chosen
+    return o if chosen is None else o.add_(p[..., span:-1] @ chosen)
 
 
 class Attention(nn.Module):

@@ -108,7 +108,7 @@ class Engram(nn.Module):
     def forward(self, streams: Tensor, steps: Tensor, live: Tensor, note=lambda name, value: None) -> Tensor:
         """Add the looked-up value to every stream, as much as its gate opens. live False (image, padding): gate 0."""
         rows = bucket_ids(steps, self.factors, self.primes, self.first)   # [B, T, columns]
-        fetched = self.embed.weight[rows].flatten(-2)                     # [B, T, columns * head_dim]
+        fetched = nn.functional.embedding(rows, self.embed.weight).flatten(-2)  # [B, T, columns * head_dim]
         width, dim = streams.shape[-2:]
         keys, value = self.wkv(fetched).split([width * dim, dim], dim=-1)
         keys = keys.unflatten(-1, (width, dim))                           # [B, T, S, D]
