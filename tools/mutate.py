@@ -44,7 +44,7 @@ MUTATIONS = [
     ("5A", "shared expert scaled", "moe.py", "self.shared_experts(flat)", "1.5 * self.shared_experts(flat)"),
     ("5A", "gate clamped on both sides", "moe.py", ".clamp(max=limit)", ".clamp(-limit, limit)"),
     ("6A", "stale ring: slot off by one", "cache.py", "tensor[sequence, position % slots]", "tensor[sequence, (position + 1) % slots]"),
-    ("6A", "odd channels in the low nibble", "formats.py", "(codes | (codes[:, None] << 4))", "((codes << 4) | codes[:, None])"),
+    ("6A", "odd channels in the low nibble", "formats.py", "return codes[..., 0::2] | (codes[..., 1::2] << 4)", "return codes[..., 1::2] | (codes[..., 0::2] << 4)"),
     ("6A", "index keys not counted", "state.py", '("rows", cache.rows[layer]), ("index keys", cache.index_keys[layer])', '("rows", cache.rows[layer]),'),
     ("6B", "drafts see only earlier drafts", "dspark.py", "seen.unsqueeze(1).expand(-1, x.shape[1], -1)", "seen.unsqueeze(1).expand(-1, x.shape[1], -1).tril(held.shape[1])"),
     ("6B", "confidence from the normed stream", "dspark.py", "torch.cat([hidden[:, step], embedded]", "torch.cat([last.norm(hidden[:, step]), embedded]"),

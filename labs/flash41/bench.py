@@ -73,7 +73,7 @@ def codec(fmt: BlockFormat, rows: int, rounds: int) -> list[dict]:
     }
     table = []
     for direction, (ours, other) in directions.items():
-        timings = measure.compare({"flash41": ours, "ml_dtypes": other}, rounds)
+        timings = measure.compare({"flash41": ours, "ml_dtypes": other}, rounds, settle=1)
         mine, reference = (timings[name].p50 * 1e3 for name in ("flash41", "ml_dtypes"))
         table.append(dict(format=fmt.name, direction=direction, flash41_ms=mine, ml_dtypes_ms=reference, ratio=reference / mine))
     return table

@@ -26,7 +26,7 @@ from torch import Tensor
 E2M1_GRID = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 E2M1_MAX, E4M3_MAX = 6.0, 448.0
 SMALLEST_E4M3 = 2.0**-9  # the smallest positive E4M3 number: the scale of an all-zero group
-BLOCK = 2**17  # numbers handled at a time on a CPU: half a megabyte of float32 stays in its second-level cache
+BLOCK = 2**16  # numbers handled at a time on a CPU: a quarter of a megabyte of float32 stays in its second-level cache
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,14 @@ class BlockFormat:
         if x.dim() == 0:
             raise ValueError(f"{self.name}.encode takes rows [..., channels], got a scalar")
         self._check_channels(x.shape[-1])
-        blocks = _row_blocks(x.shape[-1], x)
-        try:
-            codes, scales = zip(*[self._encode(*block) for block in blocks], strict=True)
-        except _NotFinite:
+        rows = x.reshape(-1, x.shape[-1])                                    # [R, C]
+        largest = self._largest(rows)                                        # [R, C/group]
+        if largest.numel() and not math.isfinite(largest.max()):
             place = (~x.float().isfinite()).nonzero()[0].tolist()
-            raise ValueError(f"{self.name}.encode: x{place} = {x[tuple(place)].item()}, must be finite in float32") from None
-        return _joined(codes, x.shape[:-1]), _joined(scales, x.shape[:-1])
+            raise ValueError(f"{self.name}.encode: x{place} = {x[tuple(place)].item()}, must be finite in float32")
+        scales = _e4m3_scales(largest) if self.scale == "E4M3" else _e8m0_scales(largest, self.element)
+        codes = self._codes(rows, _scale_values(scales, self.scale))         # [R, C/2 or C]
+        return codes.view(*x.shape[:-1], codes.shape[1]), scales.view(*x.shape[:-1], scales.shape[1])
 
     def decode(self, codes: Tensor, scales: Tensor) -> Tensor:
         """The values that codes and scales stand for: float32 [..., C], exact.
@@ -95,34 +96,49 @@ class BlockFormat:
         if codes.shape[:-1] != scales.shape[:-1] or channels != scales.shape[-1] * self.group:
             raise ValueError(f"{self.name}.decode: codes {tuple(codes.shape)} hold {channels} channels, "
                              f"scales {tuple(scales.shape)} serve {scales.shape[-1] * self.group}")  # fmt: skip
-        return _joined([self._decode(*block) for block in _row_blocks(channels, codes, scales)], codes.shape[:-1])
+        values = torch.empty(*codes.shape[:-1], channels, device=codes.device)  # [..., C]
+        for block in _row_blocks(channels, codes, scales, values):
+            self._decode(*block)
+        return values
 
     def roundtrip(self, x: Tensor) -> Tensor:
         """What the cache gives back for x (fake quantisation), in x's own dtype."""
         return self.decode(*self.encode(x)).to(x.dtype)
 
-    def _encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x [R, C] -> codes [R, C/2 or C], scales [R, C/group]."""
-        x = x.float().contiguous()                                           # [R, C]
-        groups = x.unflatten(-1, (-1, self.group))                           # [R, C/group, group]
-        size = groups.abs()                                                  # [R, C/group, group]
+    def _largest(self, rows: Tensor) -> Tensor:
+        """Largest |x| of each group.  [R, C] -> float32 [R, C/group]."""
+        largest = torch.empty(len(rows), rows.shape[1] // self.group, device=rows.device)
+        blocks = _row_blocks(rows.shape[1], rows, largest)
+        room = torch.empty(blocks[0][0].shape, device=rows.device)           # made once: new memory is slow
         half = self.group // 2  # halves first: one vectorised maximum, then a reduction over half the numbers
-        largest = torch.maximum(size[..., :half], size[..., half:]).amax(-1)  # [R, C/group]
-        if largest.numel() and not math.isfinite(largest.max()):
-            raise _NotFinite
-        scales = _e4m3_scales(largest) if self.scale == "E4M3" else _e8m0_scales(largest, self.element)
-        step = _scale_values(scales, self.scale).unsqueeze(-1)               # [R, C/group, 1]
-        if self.element == "E2M1":
-            return _packed_e2m1(x, size, step), scales                       # [R, C/2], [R, C/group]
-        codes = (groups / step).clamp_(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn).view(torch.uint8)
-        return codes.flatten(-2), scales                                     # [R, C], [R, C/group]
+        for x, out in blocks:
+            size = torch.abs(x.float(), out=room[: len(x)]).unflatten(-1, (-1, self.group))  # [r, C/group, group]
+            torch.amax(torch.maximum(size[..., :half], size[..., half:]), -1, out=out)
+        return largest
 
-    def _decode(self, codes: Tensor, scales: Tensor) -> Tensor:
-        """codes [R, C/2 or C], scales [R, C/group] -> [R, C]."""
+    def _codes(self, rows: Tensor, steps: Tensor) -> Tensor:
+        """Codes of rows [R, C] divided by steps [R, C/group]: packed FP4 [R, C/2], or FP8 [R, C].  uint8."""
+        codes = torch.empty(len(rows), self.payload_bytes(rows.shape[1]), dtype=torch.uint8, device=rows.device)
+        blocks = _row_blocks(rows.shape[1], rows, steps, codes)
+        shape, on = blocks[0][0].shape, rows.device
+        scaled, upper, single = (torch.empty(shape, dtype=t, device=on) for t in (torch.float32, torch.int32, torch.uint8))  # once:
+        for x, step, out in blocks:                                          # new memory is slow
+            quotient = scaled[: len(x)]                                      # [r, C]
+            groups = quotient.unflatten(-1, (-1, self.group))                # [r, C/group, group]
+            torch.div(x.float().unflatten(-1, (-1, self.group)), step.unsqueeze(-1), out=groups)
+            if self.element == "E2M1":
+                e2m1_codes_fast(quotient, upper[: len(x)], single[: len(x)])
+                pairs = single[: len(x)].view(torch.int16)                   # [r, C/2], the even channel in the low byte
+                out.copy_(pairs | (pairs >> 4))                              # pack_nibbles, on two codes at a time
+            else:
+                out.view(torch.float8_e4m3fn).copy_(quotient.clamp_(-E4M3_MAX, E4M3_MAX))
+        return codes
+
+    def _decode(self, codes: Tensor, scales: Tensor, values: Tensor) -> None:
+        """codes [R, C/2 or C], scales [R, C/group] -> values [R, C], filled in place."""
         table = _code_values(self.element, codes.device)                     # [256]
-        values = table.index_select(0, codes.flatten().int()).view(torch.float32)  # [R * C]
-        step = _scale_values(scales, self.scale).unsqueeze(-1)               # [R, C/group, 1]
-        return values.view(*scales.shape, self.group).mul_(step).flatten(-2)  # [R, C]
+        torch.index_select(table, 0, codes.flatten().int(), out=values.view(table.dtype).view(-1))
+        values.view(*scales.shape, self.group).mul_(_scale_values(scales, self.scale).unsqueeze(-1))
 
     def _check_channels(self, channels: int) -> None:
         if not isinstance(channels, int) or channels <= 0 or channels % self.group:
@@ -134,20 +150,11 @@ E2M1_E8M0 = BlockFormat("E2M1", "E8M0", 32)
 E4M3_E8M0 = BlockFormat("E4M3", "E8M0", 32)
 
 
-class _NotFinite(Exception):
-    """A block holds NaN or infinity; `encode` looks for the place."""
-
-
 def _row_blocks(channels: int, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
     """The same rows of every tensor, [..., width] -> [R, width], in blocks of BLOCK numbers on a CPU, whole elsewhere."""
     rows = [tensor.reshape(-1, tensor.shape[-1]) for tensor in tensors]
     size = max(BLOCK // channels, 1) if rows[0].device.type == "cpu" else max(len(rows[0]), 1)
     return list(zip(*[tensor.split(size) for tensor in rows], strict=True))
-
-
-def _joined(blocks: tuple[Tensor, ...] | list[Tensor], leading: torch.Size) -> Tensor:
-    whole = blocks[0] if len(blocks) == 1 else torch.cat(blocks)
-    return whole.view(*leading, whole.shape[-1])
 
 
 # -- scales ----------------------------------------------------------------------------------------------------
@@ -171,8 +178,8 @@ def _e8m0_scales(largest: Tensor, element: str) -> Tensor:
 
 
 def _scale_values(scales: Tensor, kind: str) -> Tensor:
-    """Scale bytes as float32. E8M0 byte e is 2^(e - 127), 255 is NaN."""
-    return scales.contiguous().view(torch.float8_e4m3fn if kind == "E4M3" else torch.float8_e8m0fnu).float()
+    """Scale bytes as float32, same shape. E8M0 byte e is 2^(e - 127), 255 is NaN."""
+    return _code_values(kind, scales.device).index_select(0, scales.flatten().int()).view(scales.shape)
 
 
 # -- FP4 codes, plain and fast -----------------------------------------------------------------------------------
@@ -203,33 +210,32 @@ def unpack_nibbles(packed: Tensor) -> Tensor:
     return torch.stack([packed & 15, packed >> 4], dim=-1).flatten(-2)
 
 
-def _packed_e2m1(x: Tensor, size: Tensor, step: Tensor) -> Tensor:
-    """pack_nibbles(e2m1_codes(x / step)), by one table look-up per byte.
+def e2m1_codes_fast(values: Tensor, upper: Tensor, codes: Tensor) -> Tensor:
+    """The same codes by one table look-up: of each float32 only the upper 16 bits, rounded to odd.
 
-    All boundaries are quarters. floor + ceil of |4x / step| is even on a quarter and odd between two, 0 … 48: enough to
-    decide every rounding and every tie. With the sign that is one of 98 levels, and two levels make one byte.
-    x [..., C]; size = |x| [..., C/group, group], overwritten; step [..., C/group, 1].  Returns uint8 [..., C/2].
+    Every boundary fits into 16 bits and ends in a 0 there. A dropped bit sets the last kept one, so what lies beside a boundary
+    stays beside it, on its side, and what lies on it stays on it: no rounding and no tie is decided otherwise.
+    values float32, upper int32 (overwritten), codes uint8 (filled and returned), all of one shape.
     """
-    quarters = size.div_(step / 4).clamp_(max=4 * E2M1_MAX)                          # [..., C/group, group]
-    level = quarters.floor().add_(quarters.ceil_()).flatten(-2)                      # [..., C]
-    level = level.add_(0.5).copysign_(x)                                             # [..., C], -48.5 … 48.5
-    pair = torch.add(level[..., 0::2], level[..., 1::2], alpha=98).add_(48.5 * 99)   # [..., C/2], 0 … 98 * 98 - 1
-    return _level_table(x.device).index_select(0, pair.int().flatten()).view(pair.shape)  # [..., C/2]
+    bits = values.view(torch.int32)
+    torch.bitwise_and(bits, 0xFFFF, out=upper).add_(0xFFFF)  # bit 16 is set where a lower one was
+    upper.bitwise_or_(bits).bitwise_right_shift_(16).bitwise_and_(0xFFFF)
+    torch.index_select(_code_table(values.device), 0, upper.view(-1), out=codes.view(-1))
+    return codes
 
 
 @cache
-def _level_table(device: torch.device) -> Tensor:
-    """Byte of (odd level, even level), uint8 [98 * 98]."""
-    size = torch.arange(49, device=device) / 8
-    codes = e2m1_codes(torch.cat([-size.flip(0), size]))                             # [98]
-    return (codes | (codes[:, None] << 4)).flatten()                                 # [98 * 98]
+def _code_table(device: torch.device) -> Tensor:
+    """FP4 code of every upper half of a float32, uint8 [65536]."""
+    values = (torch.arange(65536, dtype=torch.int32, device=device) << 16).view(torch.float32)
+    return e2m1_codes(values.nan_to_num(nan=0.0))
 
 
 @cache
 def _code_values(element: str, device: torch.device) -> Tensor:
-    """The values of every byte [256]: of FP8 one float32, of FP4 a pair of them, held as one 8-byte word to move at once."""
+    """The values of every byte [256]: of 8 bits one float32, of FP4 a pair of them, held as one 8-byte word to move at once."""
     every = torch.arange(256, dtype=torch.uint8, device=device)
-    if element == "E4M3":
-        return every.view(torch.float8_e4m3fn).float()
+    if element in ("E4M3", "E8M0"):
+        return every.view(torch.float8_e4m3fn if element == "E4M3" else torch.float8_e8m0fnu).float()
     grid = torch.tensor(E2M1_GRID + tuple(-value for value in E2M1_GRID), device=device)
     return grid[unpack_nibbles(every[:, None]).long()].view(torch.float64).flatten()

@@ -71,18 +71,24 @@ def threads(count: int):
         torch.set_num_threads(before)
 
 
-def compare(functions: dict[str, Callable[[], object]], rounds: int = 9, warmup: int = 2, device="cpu", **more) -> dict[str, Timing]:
+def compare(
+    functions: dict[str, Callable[[], object]], rounds: int = 9, warmup: int = 2, device="cpu", *, settle: int = 0, **more
+) -> dict[str, Timing]:
     """Time several functions in turn, A B C A B C …, so that a slow moment of the machine meets all of them.
 
-    Returns a Timing per name. Raises ValueError for no functions, fewer than one round or a negative warm-up.
+    settle: untimed calls of a function before each timed one. Functions of a few milliseconds need one: without it each meets
+    the caches and the freed memory that the function before it left behind.
+    Returns a Timing per name. Raises ValueError for no functions, fewer than one round, a negative warm-up or settle.
     """
-    if not functions or rounds < 1 or warmup < 0:
-        raise ValueError(f"compare needs functions, rounds >= 1 and warmup >= 0, "
-                         f"got {len(functions)} functions, rounds = {rounds}, warmup = {warmup}")  # fmt: skip
+    if not functions or rounds < 1 or min(warmup, settle) < 0:
+        raise ValueError(f"compare needs functions, rounds >= 1, warmup >= 0 and settle >= 0, got {len(functions)} functions, "
+                         f"rounds = {rounds}, warmup = {warmup}, settle = {settle}")  # fmt: skip
     device = torch.device(device)
     samples: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(warmup + rounds):
         for name, function in functions.items():
+            for _ in range(settle):
+                function()
             elapsed = _once(function, device)
             if turn >= warmup:
                 samples[name].append(elapsed)
