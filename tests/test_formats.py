@@ -171,3 +171,20 @@ def test_empty_and_strided_rows_work(pack, fmt):
     x = torch.randn(64, 8)
     assert torch.equal(fmt.roundtrip(x.T), fmt.roundtrip(x.T.contiguous()))
     assert fmt.roundtrip(x.T.double()).dtype == torch.float64
+
+
+@EACH
+def test_weights_that_require_gradients_and_another_default_dtype_change_nothing(pack, fmt):
+    x = torch.randn(9, 64, generator=torch.Generator().manual_seed(6))
+    expected = fmt.encode(x)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        formats._code_values.cache_clear()
+        found = fmt.encode(torch.nn.Parameter(x))
+        values = fmt.decode(*found)
+    finally:
+        torch.set_default_dtype(before)
+        formats._code_values.cache_clear()
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert values.dtype == torch.float32 and torch.equal(values, fmt.decode(*expected))

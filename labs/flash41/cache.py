@@ -59,7 +59,7 @@ class KVCache:
         self.index_keys = {layer: self._store(E2M1_E8M0, c.index_head_dim) for layer in sources}
         self.window = [self._store(E4M3_E8M0, c.head_dim, c.sliding_window) for _ in range(c.num_hidden_layers)]
         self.draft_window: list[Rows] = []  # the drafter's rings, made when it first writes
-        self.tail = {layer: torch.zeros(self.batch, 2, 2, c.head_dim, device=self.device)  # [B, slot, kv|gate, C]
+        self.tail = {layer: torch.zeros(self.batch, 2, 2, c.head_dim, dtype=torch.float32, device=self.device)  # [B, slot, kv|gate, C]
                      for layer in pairs}  # fmt: skip
         self.look_back = torch.full((self.batch, c.sliding_window), DEAD, device=self.device)  # [B, window] compressed ids
         self.window_start = torch.zeros(self.batch, dtype=torch.int64, device=self.device)  # first position in decoder rings
@@ -177,7 +177,7 @@ class KVCache:
         size, rings = self.config.sliding_window, self.draft_window if draft else self.window
         self._check_layer(layer, draft)
         if not rings:  # the drafter has not written yet
-            return torch.zeros(self.batch, size, self.config.head_dim, device=self.device), \
+            return torch.zeros(self.batch, size, self.config.head_dim, dtype=torch.float32, device=self.device), \
                 torch.full((self.batch, size), -1, device=self.device)
         position = positions_of_slots(self.lengths, size)              # [B, window]
         return rings[layer].read(size), position.clamp(min=-1).to(self.device)

@@ -72,7 +72,7 @@ class BlockFormat:
         if x.dim() == 0:
             raise ValueError(f"{self.name}.encode takes rows [..., channels], got a scalar")
         self._check_channels(x.shape[-1])
-        rows = x.reshape(-1, x.shape[-1])                                    # [R, C]
+        rows = x.detach().reshape(-1, x.shape[-1])                           # [R, C]
         largest = self._largest(rows)                                        # [R, C/group]
         if largest.numel() and not math.isfinite(largest.max()):
             place = (~x.float().isfinite()).nonzero()[0].tolist()
@@ -96,7 +96,7 @@ class BlockFormat:
         if codes.shape[:-1] != scales.shape[:-1] or channels != scales.shape[-1] * self.group:
             raise ValueError(f"{self.name}.decode: codes {tuple(codes.shape)} hold {channels} channels, "
                              f"scales {tuple(scales.shape)} serve {scales.shape[-1] * self.group}")  # fmt: skip
-        values = torch.empty(*codes.shape[:-1], channels, device=codes.device)  # [..., C]
+        values = torch.empty(*codes.shape[:-1], channels, dtype=torch.float32, device=codes.device)  # [..., C]
         for block in _row_blocks(channels, codes, scales, values):
             self._decode(*block)
         return values
@@ -107,9 +107,9 @@ class BlockFormat:
 
     def _largest(self, rows: Tensor) -> Tensor:
         """Largest |x| of each group.  [R, C] -> float32 [R, C/group]."""
-        largest = torch.empty(len(rows), rows.shape[1] // self.group, device=rows.device)
+        largest = torch.empty(len(rows), rows.shape[1] // self.group, dtype=torch.float32, device=rows.device)
         blocks = _row_blocks(rows.shape[1], rows, largest)
-        room = torch.empty(blocks[0][0].shape, device=rows.device)           # made once: new memory is slow
+        room = torch.empty(blocks[0][0].shape, dtype=torch.float32, device=rows.device)  # made once: new memory is slow
         half = self.group // 2  # halves first: one vectorised maximum, then a reduction over half the numbers
         for x, out in blocks:
             size = torch.abs(x.float(), out=room[: len(x)]).unflatten(-1, (-1, self.group))  # [r, C/group, group]
@@ -120,9 +120,9 @@ class BlockFormat:
         """Codes of rows [R, C] divided by steps [R, C/group]: packed FP4 [R, C/2], or FP8 [R, C].  uint8."""
         codes = torch.empty(len(rows), self.payload_bytes(rows.shape[1]), dtype=torch.uint8, device=rows.device)
         blocks = _row_blocks(rows.shape[1], rows, steps, codes)
-        shape, on = blocks[0][0].shape, rows.device
-        scaled, upper, single = (torch.empty(shape, dtype=t, device=on) for t in (torch.float32, torch.int32, torch.uint8))  # once:
-        for x, step, out in blocks:                                          # new memory is slow
+        shape, types = blocks[0][0].shape, (torch.float32, torch.int32, torch.uint8)
+        scaled, upper, single = (torch.empty(shape, dtype=t, device=rows.device) for t in types)  # made once
+        for x, step, out in blocks:
             quotient = scaled[: len(x)]                                      # [r, C]
             groups = quotient.unflatten(-1, (-1, self.group))                # [r, C/group, group]
             torch.div(x.float().unflatten(-1, (-1, self.group)), step.unsqueeze(-1), out=groups)
@@ -237,5 +237,5 @@ def _code_values(element: str, device: torch.device) -> Tensor:
     every = torch.arange(256, dtype=torch.uint8, device=device)
     if element in ("E4M3", "E8M0"):
         return every.view(torch.float8_e4m3fn if element == "E4M3" else torch.float8_e8m0fnu).float()
-    grid = torch.tensor(E2M1_GRID + tuple(-value for value in E2M1_GRID), device=device)
+    grid = torch.tensor(E2M1_GRID + tuple(-value for value in E2M1_GRID), dtype=torch.float32, device=device)
     return grid[unpack_nibbles(every[:, None]).long()].view(torch.float64).flatten()

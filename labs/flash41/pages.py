@@ -27,7 +27,7 @@ class Rows:
             widths = {"codes": fmt.payload_bytes(channels), "scales": fmt.scale_bytes(channels)}
             self.tensors = {name: torch.zeros(batch, rows, width, dtype=torch.uint8, device=device) for name, width in widths.items()}
         else:
-            self.tensors = {"values": torch.zeros(batch, rows, channels, device=device)}
+            self.tensors = {"values": torch.zeros(batch, rows, channels, dtype=torch.float32, device=device)}
 
     @property
     def allocated(self) -> int:
