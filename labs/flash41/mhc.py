@@ -114,6 +114,9 @@ def collapse(streams: Tensor, a: Tensor) -> Tensor:
 
 def write_back(streams: Tensor, y: Tensor, c: Tensor, b: Tensor) -> Tensor:
     """x'_k = C_k y + sum_j B_jk x_j (the first index is summed).  streams [B, T, S, D], y [B, T, D] -> [B, T, S, D]."""
+    if torch.is_grad_enabled():  # one product of [B; C] with [x; y]: the form whose backward is cheap
+        weights = torch.cat([b, c.unsqueeze(-2)], dim=-2).mT.contiguous()      # [B, T, S, S + 1]
+        return (weights @ torch.cat([streams, y.unsqueeze(-2)], dim=-2).to(b.dtype)).to(streams.dtype)
     out = c.unsqueeze(-1) * y.unsqueeze(-2).to(c.dtype)                # [B, T, S, D]
     out.view(-1, *out.shape[2:]).baddbmm_(b.mT.flatten(0, 1), streams.to(b.dtype).flatten(0, 1))  # [B * T, S, D], in place
     return out.to(streams.dtype)
