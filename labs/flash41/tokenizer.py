@@ -12,6 +12,7 @@ cutting before merging and the byte alphabet follow GPT-2. The merges are learne
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -99,7 +100,8 @@ class Tokenizer:
             parts = join(parts, best)
 
     def token_bytes(self, index: int) -> bytes:
-        """Bytes of one id; a special token's are its name. ValueError if there is no such id."""
+        """Bytes of one id; a special token's are its name. ValueError if there is no such id, TypeError if it is no integer."""
+        index = operator.index(index)
         if not 0 <= index < self.vocab_size:
             raise ValueError(f"id = {index}: must be 0 … {self.vocab_size - 1}")
         return self.tokens[index]
