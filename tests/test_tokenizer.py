@@ -139,3 +139,9 @@ def test_a_learned_vocabulary_survives_its_file(validation, tmp_path):
     write(tokens, tmp_path / "own.json")
     own = Tokenizer.load(tmp_path / "own.json")
     assert own.tokens == tokens and own.decode(own.encode(LINE)) == LINE
+
+
+@pytest.mark.slow
+def test_the_vocabulary_is_what_the_training_text_teaches():
+    text = lzma.open(DEFAULT.with_name("train.txt.xz"), "rt", encoding="utf-8").read()
+    assert learn(text) == Tokenizer.load().tokens

