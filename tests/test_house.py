@@ -17,7 +17,7 @@ FLOORS = [
     ["embedding", "engram", "mhc", "pages", "state", "cache", "ced", "compressor", "indexer"],
     ["attention", "moe"],
     ["block", "dspark", "model"],
-    ["generate", "count", "bench_model", "bench", "budget_report"],
+    ["generate", "tokenizer", "ngram", "count", "bench_model", "bench", "budget_report"],
     ["course.plots", "course.controls", "course.quiz", "course"],
     ["__main__"],
 ]
