@@ -12,6 +12,7 @@ cutting before merging and the byte alphabet follow GPT-2. The merges are learne
 from __future__ import annotations
 
 import json
+import lzma
 import operator
 import re
 from collections.abc import Iterable
@@ -125,3 +126,10 @@ def join(parts: list[bytes], token: bytes) -> list[bytes]:
         joined.append(token if two else parts[place])
         place += 1 + two
     return joined
+
+
+def corpus(split: str) -> str:
+    """The course's text: "train" or "validation". ValueError for another name."""
+    if split not in ("train", "validation"):
+        raise ValueError(f"split = {split!r}, must be 'train' or 'validation'")
+    return lzma.decompress(DEFAULT.with_name(f"{split}.txt.xz").read_bytes()).decode("utf-8")

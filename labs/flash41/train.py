@@ -44,7 +44,7 @@ class Stage:
 class Plan:
     """A training run. The learning rate warms up linearly and falls along a cosine to `floor` of its peak."""
 
-    stages: tuple[Stage, ...] = (Stage(400, 16, 256, False), Stage(1000, 16, 256, True), Stage(200, 4, 1024, True))
+    stages: tuple[Stage, ...] = (Stage(600, 8, 256, False), Stage(1800, 8, 256, True), Stage(300, 2, 1024, True))
     rate: float = 3e-3
     warm_up: int = 60
     floor: float = 0.05
@@ -200,7 +200,36 @@ def train(trainer: Trainer, train_ids: Tensor, validation_ids: Tensor, folder: P
         print(f"\r{figures['step']}/{trainer.plan.steps}  loss {figures['loss']:.3f}  index {figures['index']:.3f}  "
               f"norm {figures['norm']:.2f}  {trainer.seconds / 60:.1f} min, {left:.1f} left ", end="", flush=True)  # fmt: skip
         if trainer.step % every == 0 or trainer.step == trainer.plan.steps:
-            figures["validation"] = validation_loss(trainer.model, validation_ids)
+            figures["validation"] = validation_loss(trainer.model, validation_ids, most=8)
             print(f" validation {figures['validation']:.4f} nats/token")
             trainer.save(folder / "state.pt")
         trainer.log.append(figures)
+
+
+def backbone(folder: Path, plan: Plan) -> Trainer:
+    """Train the model without its drafter, from the start or from the state that lies in `folder`."""
+    tokenizer = Tokenizer.load()
+    train_ids, validation_ids = (torch.tensor(tokenizer.encode(corpus(split))) for split in ("train", "validation"))
+    model = Model(Config.apprentice(), token_map=tokenizer.token_map(), seed=plan.seed)
+    prepare(model)
+    trainer = Trainer(model, plan)
+    if (folder / "state.pt").exists():
+        trainer.load(folder / "state.pt")
+    train(trainer, train_ids, validation_ids, folder)
+    return trainer
+
+
+def main() -> int:
+    """`python -m flash41.train --out FOLDER`: run or go on; Ctrl-C loses at most the steps since the last saved state."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder of the saved state, the log and the result")
+    folder = parser.parse_args().out
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)  # one per shard
+    trainer = backbone(folder, Plan())
+    (folder / "log.json").write_text(json.dumps(trainer.log))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
