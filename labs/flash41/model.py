@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from . import ced, mhc
+from . import ced, checkpoint, mhc
 from .block import Block, Shared
 from .cache import KVCache
 from .config import Config
@@ -37,6 +37,14 @@ class Model(nn.Module):
             token_map = torch.arange(config.vocab_size) % config.engram_compressed_vocab_size
         self.register_buffer("token_map", _checked_map(token_map, config).to(device), persistent=False)
         initialise(self, seed)
+
+    @classmethod
+    def pretrained(cls, name: str = "apprentice", *, dtype=torch.float32, device=None) -> Model:
+        """A trained model that comes with the package, its token map included. Raises ValueError for a name that there is not."""
+        config, token_map, state, _ = checkpoint.read(checkpoint.path_of(name))
+        model = cls(config, token_map=token_map, dtype=dtype, device=device)
+        model.load_state_dict(state)
+        return model.requires_grad_(False)
 
     @property
     def device(self) -> torch.device:

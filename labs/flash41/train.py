@@ -1,11 +1,10 @@
-"""Train the apprentice: next tokens through every block, the indexer from the attention it serves, then the drafter.
+"""Train the apprentice: next tokens through every block and the indexer from the attention it serves; then the drafter.
 
     loss = cross-entropy + KL(attention mass over compressed rows || softmax of the index scores)
 
 Stage 1 attends to all visible rows, so that the indexer has a teacher before it chooses; stage 2 attends to its choice; stage 3
-does so at longer contexts. Experts are balanced by the bias rule: b_i += speed * sign(mean load - load_i). The model sees its
-weights rounded to their stored formats; gradients go straight through to float32 masters. The release describes no recipe for
-the indexer, the drafter or the stages: these are choices of this course.
+does so at longer contexts. The drafter then learns on the frozen model (`train_drafter`). The release describes no recipe for
+indexer, drafter and stages: these are choices of this course. `make train` runs all of it, or goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ import argparse
 import json
 import math
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -27,50 +25,12 @@ from . import checkpoint
 from .config import Config
 from .model import Model
 from .tokenizer import Tokenizer, corpus
+from .train_drafter import drafter_objective, greedy_text
 from .trainable import index_loss, run_pass
+from .trainer import Plan, Stage, Trainer, run
 
-
-@dataclass(frozen=True)
-class Stage:
-    """Steps of one kind: sequences per step, tokens per sequence, and whether attention follows the indexer's choice."""
-
-    steps: int
-    batch: int
-    tokens: int
-    sparse: bool
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A training run. The learning rate warms up linearly and falls along a cosine to `floor` of its peak."""
-
-    stages: tuple[Stage, ...] = (Stage(600, 8, 256, False), Stage(1800, 8, 256, True), Stage(300, 2, 1024, True))
-    rate: float = 3e-3
-    warm_up: int = 60
-    floor: float = 0.05
-    decay: float = 0.1
-    table_rate: float = 3.0  # Engram tables learn faster and do not decay
-    balance: float = 0.002
-    seed: int = 41
-    shards: int = 2  # parts of a batch, one thread each; their gradients are added in order
-
-    @property
-    def steps(self) -> int:
-        return sum(stage.steps for stage in self.stages)
-
-    def stage(self, step: int) -> Stage:
-        for stage in self.stages:
-            if step < stage.steps:
-                return stage
-            step -= stage.steps
-        raise ValueError(f"step beyond the plan's {self.steps}")
-
-    def rate_at(self, step: int) -> float:
-        """Factor on the peak rate."""
-        if step < self.warm_up:
-            return (step + 1) / self.warm_up
-        progress = (step - self.warm_up) / max(self.steps - self.warm_up, 1)
-        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress))
+BACKBONE = Plan((Stage(600, 8, 256, sparse=False), Stage(1800, 8, 256), Stage(300, 2, 1024)))
+DRAFTER = Plan((Stage(700, 8, 256),), rate=2e-3)
 
 
 def prepare(model: Model) -> None:
@@ -86,103 +46,21 @@ def prepare(model: Model) -> None:
                 scale.fill_(0.1)
 
 
-def sample(ids: Tensor, stage: Stage, seed: int, step: int) -> tuple[Tensor, Tensor]:
-    """Inputs and targets of one step, [batch, tokens] each: the same for the same seed and step."""
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-    starts = torch.randint(len(ids) - stage.tokens, (stage.batch, 1), generator=generator)
-    rows = ids[starts + torch.arange(stage.tokens + 1)]                # [batch, tokens + 1]
-    return rows[:, :-1], rows[:, 1:]
+def objective(model: Model, inputs: Tensor, targets: Tensor, stage: Stage, step: int):
+    """Loss, its two parts, and the experts chosen, of one part of a batch [B, T]."""
+    logits, seen = run_pass(model, inputs, sparse=stage.sparse)
+    text, index = F.cross_entropy(logits.flatten(0, 1), targets.flatten()), index_loss(seen)
+    gates = {model.layers[layer].ffn.gate: chosen for layer, chosen in seen.chosen_experts.items()}
+    return text + index, {"loss": text.item(), "index": index.item()}, gates
 
 
-@dataclass
-class Trainer:
-    """A model, the float32 masters of its weights, and everything else that a run needs to go on where it stopped."""
-
-    model: Model
-    plan: Plan
-    step: int = 0
-    seconds: float = 0.0
-    log: list = field(default_factory=list)
-
-    def __post_init__(self):
-        self.trained = {n: p for n, p in self.model.named_parameters() if not n.startswith("mtp.") and not n.endswith((".bias", ".bias_vl"))}
-        self.masters = {name: p.detach().clone().requires_grad_() for name, p in self.trained.items()}
-        tables = [m for name, m in self.masters.items() if name.endswith("engram.embed.weight")]
-        matrices = [m for name, m in self.masters.items() if m.dim() > 1 and not any(m is t for t in tables)]
-        vectors = [m for m in self.masters.values() if m.dim() == 1]
-        plan = self.plan
-        groups = [{"params": tables, "weight_decay": 0.0, "scale": plan.table_rate},
-                  {"params": matrices, "weight_decay": plan.decay, "scale": 1.0},
-                  {"params": vectors, "weight_decay": 0.0, "scale": 1.0}]  # fmt: skip
-        self.optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=True)
-        self.show()
-
-    @torch.no_grad()
-    def show(self) -> None:
-        """Put the rounded masters into the model."""
-        for name, parameter in self.trained.items():
-            parameter.copy_(checkpoint.rounded(name, self.masters[name].detach()))
-
-    def losses(self, inputs: Tensor, targets: Tensor, sparse: bool):
-        """Gradients and figures of one part of a batch."""
-        logits, run = run_pass(self.model, inputs, sparse=sparse)
-        text, index = F.cross_entropy(logits.flatten(0, 1), targets.flatten()), index_loss(run)
-        return torch.autograd.grad(text + index, list(self.trained.values()), allow_unused=True), text.item(), index.item(), run.loads
-
-    def advance(self, ids: Tensor) -> dict:
-        """One step: forward and backward per shard, clipped AdamW on the masters, expert biases, new rounded weights."""
-        began, plan, stage = time.perf_counter(), self.plan, self.plan.stage(self.step)
-        inputs, targets = sample(ids, stage, plan.seed, self.step)
-        shards = min(plan.shards, len(inputs))
-        with ThreadPoolExecutor(shards) as pool:
-            parts = list(pool.map(self.losses, inputs.chunk(shards), targets.chunk(shards), [stage.sparse] * shards))
-        for index, master in enumerate(self.masters.values()):
-            found = [part[0][index] for part in parts if part[0][index] is not None]
-            master.grad = sum(found) / len(parts) if found else None
-        norm = float(torch.nn.utils.clip_grad_norm_(list(self.masters.values()), 1.0))
-        for group in self.optimizer.param_groups:
-            group["lr"] = plan.rate * plan.rate_at(self.step) * group["scale"]
-        self.optimizer.step()
-        self.balance([part[3] for part in parts])
-        self.show()
-        self.step += 1
-        self.seconds += time.perf_counter() - began
-        text, index = (sum(part[k] for part in parts) / len(parts) for k in (1, 2))
-        return {"step": self.step, "loss": text, "index": index, "norm": norm, "seconds": self.seconds}
-
-    @torch.no_grad()
-    def balance(self, loads: list[dict[int, Tensor]]) -> None:
-        """b_i += speed * sign(mean load - load_i), per layer; the bias steers the choice only."""
-        for layer in loads[0]:
-            gate = self.model.layers[layer].ffn.gate
-            load = sum(part[layer].flatten().bincount(minlength=len(gate.bias)) for part in loads).float()
-            gate.bias += self.plan.balance * self.plan.rate_at(self.step) * torch.sign(load.mean() - load)
-
-    def save(self, path: Path) -> None:
-        """Write all of it, so that a stopped run goes on as if it had not been stopped."""
-        biases = {n: p for n, p in self.model.named_parameters() if n.endswith(".bias")}
-        state = {"masters": self.masters, "optimizer": self.optimizer.state_dict(), "biases": biases}
-        torch.save(state | {"step": self.step, "seconds": self.seconds, "log": self.log, "plan": repr(self.plan)}, f"{path}.new")
-        Path(f"{path}.new").replace(path)
-
-    @torch.no_grad()
-    def load(self, path: Path) -> None:
-        """Go on from a saved state. Raises ValueError if it belongs to another plan."""
-        state = torch.load(path, weights_only=True)
-        if state["plan"] != repr(self.plan):
-            raise ValueError(f"{path} was made by another plan: {state['plan']}")
-        for name, master in self.masters.items():
-            master.copy_(state["masters"][name])
-        parameters = dict(self.model.named_parameters())
-        for name, bias in state["biases"].items():
-            parameters[name].copy_(bias)
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step, self.seconds, self.log = state["step"], state["seconds"], state["log"]
-        self.show()
+def of_backbone(name: str) -> bool:
+    """Parameters that learn first: all but the drafter's."""
+    return not name.startswith("mtp.")
 
 
 @torch.no_grad()
-def validation_loss(model: Model, ids: Tensor, tokens: int = 1024, batch: int = 4, most: int = 32) -> float:
+def validation_loss(model: Model, ids: Tensor, tokens: int = 1024, batch: int = 4, most: int = 8) -> float:
     """Nats per token over the first `most` non-overlapping sequences of a text, the first token of each not predicted."""
     rows = ids[: len(ids) // tokens * tokens].view(-1, tokens)[:most]  # [n, tokens]
     total = 0.0
@@ -192,42 +70,48 @@ def validation_loss(model: Model, ids: Tensor, tokens: int = 1024, batch: int = 
     return total / (rows.numel() - len(rows))
 
 
-def train(trainer: Trainer, train_ids: Tensor, validation_ids: Tensor, folder: Path, *, every: int = 100) -> None:
-    """Run the plan to its end, with a line of progress, a log and a saved state."""
-    while trainer.step < trainer.plan.steps:
-        figures = trainer.advance(train_ids)
-        left = (trainer.plan.steps - trainer.step) * trainer.seconds / trainer.step / 60
-        print(f"\r{figures['step']}/{trainer.plan.steps}  loss {figures['loss']:.3f}  index {figures['index']:.3f}  "
-              f"norm {figures['norm']:.2f}  {trainer.seconds / 60:.1f} min, {left:.1f} left ", end="", flush=True)  # fmt: skip
-        if trainer.step % every == 0 or trainer.step == trainer.plan.steps:
-            figures["validation"] = validation_loss(trainer.model, validation_ids, most=8)
-            print(f" validation {figures['validation']:.4f} nats/token")
-            trainer.save(folder / "state.pt")
-        trainer.log.append(figures)
+def apprentice(folder: Path, *, shorter: int = 1, say: Callable[[str], None] = print) -> Model:
+    """The whole recipe, from the start or from the states that lie in `folder`; writes apprentice.safetensors and log.json there.
 
-
-def backbone(folder: Path, plan: Plan) -> Trainer:
-    """Train the model without its drafter, from the start or from the state that lies in `folder`."""
+    shorter divides every number of steps: a rehearsal, not a recipe.
+    """
     tokenizer = Tokenizer.load()
     train_ids, validation_ids = (torch.tensor(tokenizer.encode(corpus(split))) for split in ("train", "validation"))
-    model = Model(Config.apprentice(), token_map=tokenizer.token_map(), seed=plan.seed)
+    model = Model(Config.apprentice(), token_map=tokenizer.token_map(), seed=BACKBONE.seed)
     prepare(model)
-    trainer = Trainer(model, plan)
-    if (folder / "state.pt").exists():
-        trainer.load(folder / "state.pt")
-    train(trainer, train_ids, validation_ids, folder)
-    return trainer
+    first = Trainer(model, scaled(BACKBONE, shorter), objective, of_backbone)
+    run(first, train_ids, folder / "backbone.pt", judge=lambda model: {"validation": validation_loss(model, validation_ids)})
+    say("greedy text of the model for its drafter")
+    text = greedy_text(model, train_ids, folder / "greedy.pt", rows=max(256 // shorter, 2))
+    second = Trainer(model, scaled(DRAFTER, shorter), drafter_objective, lambda name: not of_backbone(name))
+    run(second, text, folder / "drafter.pt")
+    checkpoint.save(model, folder / "apprentice.safetensors")
+    notes = {"torch": torch.__version__, "threads": BACKBONE.shards, "seed": BACKBONE.seed}
+    log = notes | {"backbone": first.log, "drafter": second.log}
+    (folder / "log.json").write_text(json.dumps(log))
+    return model
+
+
+def scaled(plan: Plan, shorter: int) -> Plan:
+    """The plan with 1 / shorter of the steps of every stage, at least one each."""
+    return replace(plan, stages=tuple(replace(stage, steps=math.ceil(stage.steps / shorter)) for stage in plan.stages))
 
 
 def main() -> int:
-    """`python -m flash41.train --out FOLDER`: run or go on; Ctrl-C loses at most the steps since the last saved state."""
+    """`python -m flash41.train --out FOLDER`: train or go on; Ctrl-C ends the step at hand and saves."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder of the saved state, the log and the result")
-    folder = parser.parse_args().out
-    folder.mkdir(parents=True, exist_ok=True)
+    parser.add_argument("--out", type=Path, required=True, help="folder of the saved states, the log and the result")
+    parser.add_argument("--shorter", type=int, default=1, metavar="N", help="a rehearsal with 1/N of the steps")
+    arguments = parser.parse_args()
+    if arguments.shorter < 1:
+        parser.error(f"--shorter {arguments.shorter}: must be at least 1")
+    arguments.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)  # one per shard
-    trainer = backbone(folder, Plan())
-    (folder / "log.json").write_text(json.dumps(trainer.log))
+    try:
+        apprentice(arguments.out, shorter=arguments.shorter)
+    except KeyboardInterrupt as stop:
+        print(f"\n{stop}")
+        return 1
     return 0
 
 

@@ -51,19 +51,21 @@ class TrainingRun(Shared):
     """What the layers of one training pass share. `sparse`: attend to the selection; otherwise to all visible rows.
 
     teacher: attention mass over compressed rows per selecting layer, summed over heads and the layers that use the selection,
-    [B, T, N]; index_scores: what the indexer says, in the graph; loads: tokens per expert and layer.
+    [B, T, N]; index_scores: what the indexer says, in the graph; choices: the rows it chose,
+    bool [B, T, N]; chosen_experts: per layer, [B, T, k].
     """
 
     sparse: bool = True
     teach: bool = True
     teacher: dict[int, Tensor] = field(default_factory=dict)
     index_scores: dict[int, Tensor] = field(default_factory=dict)
-    loads: dict[int, Tensor] = field(default_factory=dict)
+    choices: dict[int, Tensor] = field(default_factory=dict)
+    chosen_experts: dict[int, Tensor] = field(default_factory=dict)
 
     def note(self, name: str, value: Tensor) -> None:
         part, layer, *rest = name.split(".")
         if part == "moe" and rest == ["indices"]:
-            self.loads[int(layer)] = value
+            self.chosen_experts[int(layer)] = value
         super().note(name, value)
 
     def visible(self, ratio: int, width: int) -> Tensor:
@@ -87,7 +89,7 @@ class TrainingRun(Shared):
                 self.candidates = as_mask(rows_of_blocks(pool, c.candidate_block_size), width)
             elif self.candidates is not None:
                 masked = masked.masked_fill(~self.candidates, -torch.inf)
-            self.chosen = as_mask(best(masked, c.index_topk), width)   # bool [B, T, N]
+            self.chosen = self.choices[attn.layer] = as_mask(best(masked, c.index_topk), width)  # bool [B, T, N]
 
     def core(self, attn, q: Tensor, window: Tensor) -> Tensor:
         """Window in bands of its own size, compressed rows dense: one softmax with the sink over both.  [B, T, H, C]."""
@@ -136,15 +138,17 @@ def band_mask(bands: int, size: int, device=None) -> Tensor:
     return seen
 
 
-def run_pass(model, ids: Tensor, *, sparse: bool = True, teach: bool = True) -> tuple[Tensor, TrainingRun]:
+def run_pass(
+    model, ids: Tensor, *, sparse: bool = True, teach: bool = True, kind: type[TrainingRun] = TrainingRun, cache: type[GradCache] = GradCache
+) -> tuple[Tensor, TrainingRun]:
     """Logits [B, T, V] of whole sequences from position 0, in the graph, and what the pass shared.
 
-    ids [B, T]; raises ValueError where T is not a multiple of the window (and of two).
+    ids [B, T]; kind and cache: other forms of both, for experiments. Raises ValueError where T is not a multiple of the window.
     """
     if ids.shape[1] % model.config.sliding_window or ids.shape[1] % 2:
         raise ValueError(f"T = {ids.shape[1]}, must be a multiple of sliding_window = {model.config.sliding_window}, and even")
-    cache, live = GradCache(model.config, len(ids), ids.device), torch.ones_like(ids, dtype=torch.bool)
-    run = model.start(ids, cache, live, None, "fast", None, TrainingRun)
+    held, live = cache(model.config, len(ids), ids.device), torch.ones_like(ids, dtype=torch.bool)
+    run = model.start(ids, held, live, None, "fast", None, kind)
     run.sparse, run.teach = sparse, teach
     return model.through(run, ids), run
 
