@@ -46,7 +46,7 @@ def sinkhorn(logits: Tensor, rounds: int, eps: float) -> Tensor:
     for _ in range(rounds - 1):
         mix.div_(mix.sum(1, keepdim=True).add_(eps))
         mix.div_(mix.sum(0, keepdim=True).add_(eps))
-    return mix.permute(2, 0, 1).reshape(logits.shape)
+    return mix.permute(2, 0, 1).contiguous().view(logits.shape)  # strided matrices would send write_back through a loop per token
 
 
 def _balance(rows: list[list[float]], rounds: int, eps: float) -> list[list[float]]:
