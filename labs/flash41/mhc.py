@@ -41,7 +41,7 @@ def sinkhorn(logits: Tensor, rounds: int, eps: float) -> Tensor:
     if logits.device.type == "cpu" and logits.numel() <= FEW * logits.shape[-1] ** 2:
         first = (logits.softmax(-1) + eps).flatten(0, -3).tolist()
         return logits.new_tensor([_balance(matrix, rounds, eps) for matrix in first]).view(logits.shape)
-    mix = logits.flatten(0, -3).permute(1, 2, 0).contiguous().softmax(1).add_(eps)  # [S, S, B * T]
+    mix = logits.flatten(0, -3).permute(1, 2, 0).contiguous().softmax(1) + eps  # [S, S, B * T]
     mix.div_(mix.sum(0, keepdim=True).add_(eps))
     for _ in range(rounds - 1):
         mix.div_(mix.sum(1, keepdim=True).add_(eps))
