@@ -18,13 +18,13 @@ FLOORS = [
     ["attention", "moe"],
     ["block", "dspark", "model"],
     ["generate", "count", "bench_model", "bench", "budget_report"],
-    ["course.plots", "course.controls", "course.quiz", "course"],
+    ["course.plots", "course.controls", "course.quiz", "course.widgets", "course.widgets.host", "course"],
     ["__main__"],
 ]
 ORDER = [module for floor in FLOORS for module in floor]
 MODEL = {module for floor in FLOORS[:5] for module in floor} | {"generate"}
 ALLOWED_LIBRARIES = {"torch", "numpy", "safetensors"}
-COURSE_LIBRARIES = ALLOWED_LIBRARIES | {"matplotlib", "anywidget", "ipywidgets", "IPython"}
+COURSE_LIBRARIES = ALLOWED_LIBRARIES | {"matplotlib", "anywidget", "traitlets", "ipywidgets", "IPython"}
 BENCH_LIBRARIES = ALLOWED_LIBRARIES | {"ml_dtypes"}
 
 
