@@ -18,7 +18,8 @@ FLOORS = [
     ["attention", "moe"],
     ["block", "dspark", "model"],
     ["generate", "count", "bench_model", "bench", "budget_report"],
-    ["course.plots", "course.controls", "course.quiz", "course.widgets", "course.widgets.host", "course"],
+    ["course.plots", "course.controls", "course.quiz", "course.atlas_words", "course.atlas_paths", "course.atlas",
+     "course.widgets", "course.widgets.host", "course.widgets.map", "course"],
     ["__main__"],
 ]
 ORDER = [module for floor in FLOORS for module in floor]
