@@ -44,7 +44,7 @@ BLOCKS = {
               "最近的两到 {ngram} 个词元经哈希定位到大表中的行；门控决定每条流吸收多少。"),
     ),
     "2A": (
-        same("mHC"), Words("Single-pass mHC", "mHC một lượt", "单趟 mHC"),
+        same("mHC"), Words("Stream mixing (mHC)", "Trộn luồng (mHC)", "残差流混合（mHC）"),
         Words("{coefficients} numbers / site", "{coefficients} hệ số / vị trí", "每处 {coefficients} 个系数"),
         Words("Before each sublayer the {S} streams collapse into one input; afterwards the result is written back and the streams mix. "
               "Each new stream is a weighted average of the old ones, so mixing cannot blow the signal up.",
