@@ -67,7 +67,7 @@ def scheme(request):
 @pytest.fixture
 def context(browser):
     context = context_for(browser, "light")
-    context.set_default_timeout(20_000)  # ms
+    context.set_default_timeout(60_000)  # ms
     yield context
     context.close()
 
@@ -151,26 +151,28 @@ def test_without_javascript_a_table_says_it(browser, home):
     context.close()
 
 
-NOTE_PAINT = """
-  const define = customElements.define.bind(customElements);
-  customElements.define = (...rest) => {
-    window.begun = performance.now();
-    define(...rest);
-    requestAnimationFrame(() => setTimeout(() => { window.painted = performance.now(); }));
-  };
-"""
+DRAW_ANOTHER = """async () => {
+  const old = document.querySelector("course-widget"), again = document.createElement("course-widget");
+  again.dataset.module = old.dataset.module;
+  again.append(old.querySelector("script").cloneNode(true));
+  old.after(again);
+  for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
+}"""
 
 
-def test_first_paint_comes_at_once(context, home):
-    context.add_init_script(NOTE_PAINT)
-    times = []
-    for _ in range(3):
-        page = open_page(context, home, "book/index.html", Visit())
-        page.wait_for_function("() => window.painted")
-        times.append(page.evaluate("() => window.painted - window.begun"))
-        page.close()
-    print("first paint after", [f"{time:.0f} ms" for time in times])
-    assert min(times) < FIRST_PAINT_MS
+def test_first_paint_comes_at_once(page, context):
+    """From data to painted picture: the processor time of the page's main thread, which a busy machine does not stretch."""
+    session = context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def busy() -> float:
+        return next(m["value"] for m in session.send("Performance.getMetrics")["metrics"] if m["name"] == "TaskDuration") * 1000
+
+    before = busy()
+    page.evaluate(DRAW_ANOTHER)
+    took = busy() - before
+    print(f"first paint after {took:.0f} ms")
+    assert page.locator(".fmap").count() == 2 and 0 < took < FIRST_PAINT_MS
 
 
 # -- the map: mouse, touch, keyboard ------------------------------------------------------------------------------------------

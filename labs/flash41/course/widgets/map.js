@@ -215,7 +215,9 @@ function render({ model, el }) {
 
   // Under a mouse or the focus a card shows its head; pressed, all of it. A glance at another block leaves the height as it is.
   function show(label) {
-    const { card } = parts, glance = label !== selected();
+    const { card } = parts, glance = label !== selected(), shows = `${label} ${glance}`;
+    if (parts.shows === shows) return; // a card rebuilt under the finger would lose the press
+    parts.shows = shows;
     card.style.minHeight = glance && selected() ? `${card.offsetHeight}px` : "";
     card.className = `fm-card fm-c${blocks.get(label)?.column ?? 0}`;
     card.replaceChildren(...(label ? cardOf(blocks.get(label), glance) : legend()));
