@@ -53,7 +53,7 @@ BLOCKS = {
               "每个子层之前，{S} 条流合并成一个输入；之后写回结果并混合各流。每条新流都是旧流的加权平均，混合不会放大信号。"),
     ),
     "3A": (
-        same("CED"), Words("Causal encoder and decoder", "Bộ mã hoá và giải mã nhân quả", "因果编码器与解码器"),
+        same("CED"), Words("Causal encoder and decoder", "Mã hoá–giải mã nhân quả", "因果编码器与解码器"),
         Words("{encoder} + {decoder} layers", "{encoder} + {decoder} lớp", "{encoder} + {decoder} 层"),
         Words("The first {encoder} layers see every token. The last {decoder} read rows made from their output, so a prompt needs them "
               "only for its last {window} tokens.",
