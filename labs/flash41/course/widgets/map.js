@@ -69,7 +69,8 @@ function render({ model, el }) {
 
   function build() {
     const focus = document.activeElement?.dataset?.key;
-    const root = make("div", { class: "fmap", role: "group", "aria-label": ui("title"), lang: view.language });
+    const root = make("div", { class: "fmap", role: "group", "aria-label": ui("title"), lang: view.language,
+      "data-lm-suppress-shortcuts": "true" }); // in JupyterLab arrows would move between cells
     const stage = make("div", { class: "fm-stage" });
     const drawing = svg("svg", { class: "fm-edges", "aria-hidden": "true" });
     const nodes = new Map(), titles = [], edges = [];
