@@ -19,13 +19,14 @@ FLOORS = [
     ["block", "dspark", "model"],
     ["generate", "tokenizer", "ngram", "trainable", "trainer", "train_drafter", "train", "experiments", "evaluate",
      "count", "bench_model", "bench", "budget_report"],
-    ["course.plots", "course.controls", "course.quiz", "course"],
+    ["course.plots", "course.controls", "course.quiz", "course.atlas_words", "course.atlas_paths", "course.atlas",
+     "course.widgets", "course.widgets.host", "course.widgets.map", "course"],
     ["__main__"],
 ]
 ORDER = [module for floor in FLOORS for module in floor]
 MODEL = {module for floor in FLOORS[:5] for module in floor} | {"generate"}
 ALLOWED_LIBRARIES = {"torch", "numpy", "safetensors"}
-COURSE_LIBRARIES = ALLOWED_LIBRARIES | {"matplotlib", "anywidget", "ipywidgets", "IPython"}
+COURSE_LIBRARIES = ALLOWED_LIBRARIES | {"matplotlib", "anywidget", "traitlets", "ipywidgets", "IPython"}
 BENCH_LIBRARIES = ALLOWED_LIBRARIES | {"ml_dtypes"}
 
 

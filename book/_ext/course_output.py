@@ -61,7 +61,8 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 
 def digest_style(app: Sphinx, config: Config) -> None:
     """Sphinx copies no changed style or script unless a page changes too; a setting that changes rewrites every page."""
-    files = sorted(path for path in (Path(app.srcdir) / "book/_static").glob("*.*"))
+    folders = ("book/_static", "labs/flash41/course/widgets")
+    files = sorted(path for folder in folders for path in (Path(app.srcdir) / folder).glob("*.*") if path.suffix != ".py")
     config.course_style = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 

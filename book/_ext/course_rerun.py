@@ -77,8 +77,9 @@ def page_key(notebook: Path, root: Path) -> str:
     """Hash of everything but its own cells that a notebook's outputs depend on."""
     labs = root / "labs"
     files = modules_behind(notebook_names(notebook), labs)
-    if files:  # data beside the modules: any of them may read any of it
-        files |= {p for p in (labs / PACKAGE).rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc")}
+    if files:  # data beside the modules: any of them may read any of it; scripts and styles go to the page by another way
+        apart = (".py", ".pyc", ".js", ".css")
+        files |= {p for p in (labs / PACKAGE).rglob("*") if p.is_file() and p.suffix not in apart}
     digest = hashlib.sha256(sys.version.encode())
     for path in [root / "requirements.txt", *sorted(files)]:
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
