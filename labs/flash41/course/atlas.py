@@ -23,7 +23,7 @@ from .atlas_words import BLOCKS, COLUMNS, EDGES, FACTS, READING, UI, Words
 LANGUAGES = {"en": "English", "vi": "Tiếng Việt", "zh": "中文"}
 REPOSITORY = "https://github.com/OWNER/REPO"
 
-# label: (column, slug of its chapter and lab step, modules, pages of the book that already speak of it)
+# label: (column, slug of its chapter, modules, pages of the book that already speak of it)
 PLACES = {
     "1A": (1, "1a-input", ("embedding",), ()),
     "1B": (1, "1b-engram", ("engram",), ()),
