@@ -148,7 +148,7 @@ function render({ model, el }) {
   box.addEventListener("change", () => put("weights", box.checked));
   const weights = make("span", {}), tick = make("label", { class: "fc-tick" }, box, weights);
   const verdict = make("p", { class: "fx-big" }), reason = make("p"), answers = make("dl"), bar = make("div", { class: "fc-bar", "aria-hidden": "true" });
-  const key = make("p", { class: "fc-key" }), missing = make("ul", { class: "fc-missing" }), missingTitle = make("h4", {}, "Not counted");
+  const key = make("p", { class: "fc-key" }), missing = make("ul", { class: "fc-missing", "aria-label": "Not counted" }), missingTitle = make("p", { class: "fc-title", "aria-hidden": "true" }, "Not counted");
   const result = make("section", { class: "fx-out", "aria-label": "Result" }, make("div", { role: "status" }, verdict, reason), bar, key, answers);
   const root = make("div", { class: "fx fx-capacity", role: "group", "aria-label": "What fits" },
     make("div", { class: "fc-two" },

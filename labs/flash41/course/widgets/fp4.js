@@ -134,7 +134,7 @@ const short = (value) => (value ? String(Number(value.toPrecision(4))).replace("
 
 function render({ model, el }) {
   const data = model.get("data");
-  const view = { at: 0, span: 8, keep: false };
+  const view = { at: 2, span: 8, keep: false };
   const now = () => ({ values: model.get("values"), neighbor: model.get("neighbor") });
   function put(change, keep = false) {
     view.keep = keep;
@@ -151,6 +151,8 @@ function render({ model, el }) {
 
   const presets = buttons("Try", data.presets.map(([key, name]) => [key, name]), (key) => {
     const [, , values, neighbor] = data.presets.find(([name]) => name === key);
+    const { cut, ties } = encode(values, neighbor, "E4M3", data);
+    view.at = Math.max(0, cut.includes(true) ? cut.indexOf(true) : ties.indexOf(true));
     put({ values: [...values], neighbor });
   });
   const sizes = buttons("All values", [["double", "× 2"], ["halve", "÷ 2"], ["flip", "± swap"]], (key) => {
@@ -202,10 +204,10 @@ function render({ model, el }) {
   function card(kind, title, found, values) {
     const count = (list) => list.filter(Boolean).length;
     const codes = make("span", { class: "ff-bytes" }, ...found.bytes.map((byte, i) => make("code", Math.floor(view.at / 2) === i ? { class: "ff-lit" } : {}, hex(byte))));
-    const power = kind === "E8M0" ? ` = 2^${found.byte - 127}` : "";
-    return make("section", { class: `fx-out ff-card ff-${kind}`, "aria-label": title }, make("h4", {}, title),
-      make("p", {}, "scale ", make("b", {}, short(found.scale)), `${power}, byte `, make("code", {}, hex(found.byte))),
-      make("p", {}, "codes ", codes),
+    const power = kind === "E8M0" ? [" = 2", make("sup", {}, String(found.byte - 127).replace("-", "−"))] : [];
+    return make("section", { class: `fx-out ff-card ff-${kind}`, "aria-label": title }, make("p", { class: "fx-title" }, title),
+      make("p", {}, "scale ", make("b", {}, short(found.scale)), ...power, ", byte ", make("code", {}, hex(found.byte))),
+      make("p", {}, "codes ", codes), // the byte of the chosen channel is marked
       make("p", {}, "error ", make("b", {}, `${rms(values, found.decoded).toFixed(1)} %`), ` RMS · ${count(found.ties)} on a tie · `,
         make("b", count(found.cut) ? { class: "ff-cut" } : {}, `${count(found.cut)} cut off`)));
   }

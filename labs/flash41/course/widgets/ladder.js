@@ -132,14 +132,14 @@ function render({ model, el }) {
     kv_heads: lever("kv_heads", "Stored heads", [], 1, () => now().heads, (n) => (now().heads % n ? `must divide the ${now().heads} query heads` : "")),
     width: lever("width", "Width", data.widths, 32, () => data.widths.at(-1), (n) => (n % 32 ? "a multiple of 32" : "")),
     layers: lever("layers", "Layers", span(1, data.most), 1, most),
-    storing: lever("storing", "of them store", [], 1, () => now().layers),
-    pooling: lever("pooling", "of these pool", [], 0, () => now().storing),
+    storing: lever("storing", "Storing layers", [], 1, () => now().layers),
+    pooling: lever("pooling", "Pooling layers", [], 0, () => now().storing),
     tokens: lever("tokens", "Tokens per entry", [1, 2, 4, 8, 16, 32, 64, 128], 1, most),
-    context: lever("context", "Context, tokens", data.contexts, 1, () => data.contexts.at(-1)),
+    context: lever("context", "Context", data.contexts, 1, () => data.contexts.at(-1)),
   };
   const stored = buttons("Kept", [["pair", "key and value"], ["latent", "one latent is both"]], (key) => put({ stored: key }));
-  const format = buttons("Numbers", Object.entries(data.formats).map(([name, { bits, group }]) =>
-    [name, `${name.toUpperCase()}: ${bits + (group ? 8 / group : 0)} bits`]), (key) => put({ format: key }));
+  const format = buttons("Bits per number", Object.entries(data.formats).map(([name, { bits, group }]) =>
+    [name, `${name.toUpperCase()}: ${bits + (group ? 8 / group : 0)}`]), (key) => put({ format: key }));
   const index = buttons("Index key", Object.entries(data.keys).map(([name, size]) => [name, size ? `${name.toUpperCase()}: ${size} B` : "none"]),
     (key) => put({ index: key }));
   // "FP4" names a format of numbers and one of keys: in `data-key` the second carries its group.
@@ -152,9 +152,10 @@ function render({ model, el }) {
   const root = make("div", { class: "fx fx-ladder", role: "group", "aria-label": "Price of a token" },
     make("div", { class: "fx-controls" }, rungs.row, models.row),
     make("div", { class: "fl-two" },
-      make("div", { class: "fx-controls" }, levers.heads.row, stored.row, levers.kv_heads.row, levers.width.row, format.row, levers.layers.row,
+      make("div", { class: "fx-controls fl-levers" }, levers.heads.row, stored.row, levers.kv_heads.row, levers.width.row, format.row, levers.layers.row,
         levers.storing.row, levers.pooling.row, levers.tokens.row, index.row, levers.context.row),
-      make("section", { class: "fx-out", "aria-label": "Result" }, make("div", { role: "status" }, number, sum), total, factor, bars)));
+      make("section", { class: "fx-out", "aria-label": "Result" }, make("div", { role: "status" }, number, sum), total, factor),
+      bars));
 
   function paint() {
     const s = now(), found = price(s, data);

@@ -108,7 +108,11 @@ function svg(tag, attributes, text) {
   if (text) element.textContent = text;
   return element;
 }
-const power = (value) => (value < 1e-3 ? value.toExponential(1).replace("-", "−") : value.toPrecision(2));
+const raised = (n) => String(n).replace("-", "⁻").replaceAll(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
+function power(value) {
+  const [digits, exponent] = value.toExponential(1).split("e");
+  return value < 1e-3 && value ? `${digits} × 10${raised(Number(exponent))}` : value.toPrecision(2);
+}
 
 function render({ model, el }) {
   const data = model.get("data"), last = 2 * data.rounds - 1;
@@ -139,24 +143,27 @@ function render({ model, el }) {
   const back = press({ "data-key": "back", "aria-label": "One step back" }, () => go(-1), "←");
   const next = press({ "data-key": "next", "aria-label": "One step on" }, () => go(1), "→");
   const said = make("p", { class: "fi-said", role: "status" });
-  const chart = svg("svg", { viewBox: "0 0 360 150", class: "fi-chart", role: "img", "aria-label": "Errors by step, on a logarithmic axis" });
+  const chart = svg("svg", { class: "fi-chart", role: "img", "aria-label": "Errors by step, on a logarithmic axis" });
   const root = make("div", { class: "fx fx-mixing", role: "group", "aria-label": "Sinkhorn, step by step" },
     make("div", { class: "fx-controls" }, presets.row),
     make("div", { class: "fi-two" }, make("div", {}, logits, wrong), mixed),
     make("div", { class: "fx-controls fi-steps" }, back, slider, next), said, chart);
 
   function draw(all, step) {
-    const x = (k) => 34 + (k / last) * 290, y = (value) => 12 + (Math.max(-8, Math.min(1, Math.log10(value || 1e-9))) - 1) * -13;
+    const wide = Math.min(560, root.clientWidth || 360), right = wide - 12; // one unit is one pixel, so that letters keep their size
+    chart.setAttribute("viewBox", `0 0 ${wide} 150`);
+    chart.style.width = `${wide}px`;
+    const x = (k) => 34 + (k / last) * (right - 34), y = (value) => 12 + (Math.max(-8, Math.min(1, Math.log10(value || 1e-9))) - 1) * -13;
     const line = (kind, side) => {
       const points = all.map((mix, k) => [x(k), y(errors(mix)[kind]), k]).filter(([, , k]) => k % 2 === side);
       return [svg("polyline", { points: points.map(([a, b]) => `${a},${b}`).join(" "), class: `fi-${kind}` }),
         ...points.filter(([, , k]) => k <= step).map(([a, b]) => svg("circle", { cx: a, cy: b, r: 2.6, class: `fi-${kind}` }))];
     };
     chart.replaceChildren(
-      ...[0, -2, -4, -6].flatMap((exponent) => [svg("line", { x1: 34, x2: 324, y1: y(10 ** exponent), y2: y(10 ** exponent), class: "fi-grid" }),
-        svg("text", { x: 29, y: y(10 ** exponent) + 3.5, class: "fi-right" }, exponent ? `10${{ 2: "⁻²", 4: "⁻⁴", 6: "⁻⁶" }[-exponent]}` : "1")]),
+      ...[0, -2, -4, -6].flatMap((exponent) => [svg("line", { x1: 34, x2: right, y1: y(10 ** exponent), y2: y(10 ** exponent), class: "fi-grid" }),
+        svg("text", { x: 29, y: y(10 ** exponent) + 3.5, class: "fi-right" }, exponent ? `10${raised(exponent)}` : "1")]),
       svg("line", { x1: x(step), x2: x(step), y1: 8, y2: 130, class: "fi-now" }), ...line("rows", 1), ...line("columns", 0),
-      svg("text", { x: 34, y: 145 }, "step 0"), svg("text", { x: 324, y: 145, class: "fi-right" }, `step ${last}`));
+      svg("text", { x: 34, y: 145 }, "step 0"), svg("text", { x: right, y: 145, class: "fi-right" }, `step ${last}`));
   }
 
   function paint() {
@@ -188,9 +195,11 @@ function render({ model, el }) {
 
   el.replaceChildren(root);
   const end = themed(el, root);
+  const sizer = new ResizeObserver(() => draw(sinkhorn(now().logits, data.rounds, data.eps), now().step));
+  sizer.observe(el);
   for (const key of ["logits", "step"]) model.on(`change:${key}`, paint);
   paint();
-  return () => { end(); for (const key of ["logits", "step"]) model.off(`change:${key}`, paint); };
+  return () => { end(); sizer.disconnect(); for (const key of ["logits", "step"]) model.off(`change:${key}`, paint); };
 }
 
 export default { render, sinkhorn, errors };

@@ -13,11 +13,11 @@ from .host import widget
 LARGEST = 10.0
 
 
-def show_mixing(logits=None, step: int | None = None):
+def show_mixing(logits=None, step: int = 0):
     """Sinkhorn on a 4 x 4 matrix, with the errors of its row and column sums.
 
     logits: four rows of four numbers from -10 to 10, by default random ones. step: 0 is the softmax, odd steps divide columns,
-    even ones rows; the last is the default. Both are attributes of the widget. Raises ValueError for another shape or range.
+    even ones rows. Both are attributes of the widget. Raises ValueError for another shape or range.
     """
     config = Config.flash()
     size, last = config.hc_mult, 2 * config.hc_sinkhorn_iters - 1
@@ -27,7 +27,6 @@ def show_mixing(logits=None, step: int | None = None):
     for value in (value for row in rows for value in row):
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.fabs(value) <= LARGEST:
             raise ValueError(f"logits hold {value!r}, must be numbers from -{LARGEST:g} to {LARGEST:g}")
-    step = last if step is None else step
     if type(step) is not int or not 0 <= step <= last:
         raise ValueError(f"step = {step!r}, must be a whole number from 0 to {last}")
     rows = [[float(value) for value in row] for row in rows]
