@@ -212,12 +212,15 @@ function render({ model, el }) {
         make("b", count(found.cut) ? { class: "ff-cut" } : {}, `${count(found.cut)} cut off`)));
   }
 
+  // The picture's ends follow new values, but stay where they are under a finger that drags.
+  function fit() {
+    if (view.keep) return;
+    const most = Math.max(...now().values.map(Math.abs));
+    view.span = most ? Math.min(data.largest, 2 ** Math.ceil(Math.log2(most * 1.25))) : 8;
+  }
+
   function paint() {
     const { values, neighbor: other } = now();
-    if (!view.keep) {
-      const most = Math.max(...values.map(Math.abs), 0);
-      view.span = most ? Math.min(data.largest, 2 ** Math.ceil(Math.log2(most * 1.25))) : 8;
-    }
     const found = KINDS.map(([kind]) => encode(values, other, kind, data));
     const preset = data.presets.find(([, , list, near]) => near === other && list.every((each, i) => each === values[i]));
     presets.set(preset?.[0]);
@@ -263,9 +266,11 @@ function render({ model, el }) {
 
   el.replaceChildren(root);
   const end = themed(el, root);
-  for (const key of ["values", "neighbor"]) model.on(`change:${key}`, paint);
-  paint();
-  return () => { end(); for (const key of ["values", "neighbor"]) model.off(`change:${key}`, paint); };
+  const change = () => { fit(); paint(); };
+  model.on("change:values", change);
+  model.on("change:neighbor", paint);
+  change();
+  return () => { end(); model.off("change:values", change); model.off("change:neighbor", paint); };
 }
 
 export default { render, encode, rms };
