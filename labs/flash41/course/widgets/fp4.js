@@ -132,6 +132,13 @@ const KINDS = [["E4M3", "FP4, E4M3 scale per 16", 0], ["E8M0", "FP4, E8M0 scale 
 const hex = (byte) => byte.toString(16).padStart(2, "0");
 const short = (value) => (value ? String(Number(value.toPrecision(4))).replace("-", "−") : Object.is(value, -0) ? "−0" : "0");
 
+// At most five signs, to stand under a narrow column.
+function tiny(value) {
+  const size = Math.abs(value);
+  if (size && size < 0.01) return value.toExponential(0).replaceAll("-", "−");
+  return short(Number(value.toFixed(size < 10 ? 2 : size < 100 ? 1 : 0)));
+}
+
 function render({ model, el }) {
   const data = model.get("data");
   const view = { at: 2, span: 8, keep: false };
@@ -228,7 +235,7 @@ function render({ model, el }) {
       slider.min = -view.span; slider.max = view.span; slider.step = view.span / 64; slider.value = values[i];
       slider.setAttribute("aria-valuetext", `${short(values[i])}: ${KINDS.map(([kind], k) => `${short(found[k].decoded[i])} in ${kind}`).join(", ")}`);
       marks.forEach((mark, k) => { mark.style.setProperty("--y", place(found[k].decoded[i])); mark.classList.toggle("ff-cut", found[k].cut[i]); });
-      label.textContent = short(Number(values[i].toPrecision(3)));
+      label.textContent = tiny(values[i]);
       box.classList.toggle("ff-at", i === view.at);
     });
     for (const ends of rails) ends.forEach((rail, k) => rail.replaceChildren(...data.grid.flatMap((point) => [point, -point])

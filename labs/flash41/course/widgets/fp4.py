@@ -51,7 +51,7 @@ def _data() -> dict:
     presets = {
         "golden": ("ends, signs, ties", GOLDEN, 0), "five": ("largest is 5", (5, *(0.3 * k for k in range(-7, 8))), 0),
         "gauss": ("Gaussian", gauss.tolist(), 2), "outlier": ("one outlier", outlier.tolist(), 2),
-        "neighbor": ("outlier next door", gauss.tolist(), 12), "tiny": ("tiny", [k / 2**12 for k in range(-8, 8)], 0),
+        "nextdoor": ("outlier next door", gauss.tolist(), 12), "tiny": ("tiny", [k / 2**12 for k in range(-8, 8)], 0),
         "zero": ("all zero", [0] * COUNT, 0), "huge": ("huge", [4096, 2688, *(256 * k for k in range(-7, 7))], 0),
     }  # fmt: skip
     return {

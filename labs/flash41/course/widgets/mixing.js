@@ -189,7 +189,7 @@ function render({ model, el }) {
     back.disabled = step === 0;
     next.disabled = step === last;
     const each = (kind, name) => [make("span", { class: `fi-key fi-${kind}` }), ` ${name} error `, make("b", {}, power(found[kind]))];
-    said.replaceChildren(`Step ${step} of ${last}, ${turn}. `, make("span", {}, ...each("rows", "Row")), " · ", make("span", {}, ...each("columns", "Column")));
+    said.replaceChildren(`Step ${step} of ${last}, ${turn}. `, make("span", {}, ...each("rows", "Row")), " ", make("span", {}, ...each("columns", "Column")));
     draw(all, step);
   }
 
