@@ -39,7 +39,8 @@ def test_models_are_those_of_the_released_files():
     assert set(budgets) == {*FILES, V41} and budgets[V41] == budget(Config.flash())
     for name, file in FILES.items():
         found, released = budgets[name], families.load(DATA / f"{file}.json")
-        assert (found.slope, found.constant_bytes, found.max_tokens) == (released.slope, released.constant_bytes, released.max_tokens), name
+        assert found.slope == released.slope and found.constant_bytes == released.constant_bytes, name
+        assert found.max_tokens == released.max_tokens, name
 
 
 def test_rungs_and_models_of_the_ladder_have_the_packages_prices():

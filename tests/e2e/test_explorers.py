@@ -1,4 +1,4 @@
-"""The explorers in a real browser: the same numbers as the package on hundreds of settings, then mouse, keyboard, touch, paper."""
+"""The explorers in a real browser: the package's numbers on hundreds of settings, then mouse, keyboard, touch, paper."""
 from __future__ import annotations
 
 import gzip
@@ -28,6 +28,7 @@ from visiting import AXE, PHONES, RUN_AXE, STICKS_OUT, Visit, context_for, look,
 GZIPPED = 12_000  # bytes of own script and style per widget
 SETTINGS = 400  # random settings per explorer
 SHOW = {"ladder": show_ladder, "fp4": show_fp4, "mixing": show_mixing, "capacity": show_capacity}
+FIRST = ".fx button:not([aria-pressed=true]):not(:disabled), .fx input[type=checkbox]"  # a control that changes something
 NAMES = pytest.mark.parametrize("name", SHOW)
 
 
@@ -89,16 +90,19 @@ def focused(page) -> str:
 
 def batch(page, name: str, call: str, settings: list):
     """`call` on every setting at once; `m` is the module, `data` what Python gave it, `s` the setting."""
-    run = f"(all) => {{ const m = window.courseWidgets['{name}'], data = document.querySelector('course-widget').model.get('data');"
-    return page.evaluate(f"{run} return all.map((s) => {call}); }}", settings)
+    names = f"const m = window.courseWidgets['{name}'], data = document.querySelector('course-widget').model.get('data');"
+    return page.evaluate(f"(all) => {{ {names} return all.map((s) => {call}); }}", settings)
 
 
 def drag(page, slider, to: float, upright: bool = False) -> None:
     """Takes a slider at its middle and lets go at a share of its length (upwards where it stands upright)."""
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
-    at = lambda share: ((box["x"] + box["width"] / 2, box["y"] + box["height"] * (1 - share)) if upright  # noqa: E731
-                        else (box["x"] + box["width"] * share, box["y"] + box["height"] / 2))
+
+    def at(share: float) -> tuple[float, float]:
+        across, along = (0.5, 1 - share) if upright else (share, 0.5)
+        return box["x"] + box["width"] * across, box["y"] + box["height"] * along
+
     page.mouse.move(*at(0.5))
     page.mouse.down()
     page.mouse.move(*at((0.5 + to) / 2), steps=3)
@@ -113,9 +117,10 @@ def some_settings(rng: random.Random) -> dict:
     heads, layers = rng.randint(1, 128), rng.randint(1, 128)
     storing = rng.randint(1, layers)
     return check_settings(dict(
-        heads=heads, kv_heads=rng.choice([k for k in range(1, heads + 1) if heads % k == 0]), stored=rng.choice(["pair", "latent"]),
-        width=32 * rng.randint(1, 32), format=rng.choice(list(FORMATS)), layers=layers, storing=storing, pooling=rng.randint(0, storing),
-        tokens=rng.randint(1, 128), index=rng.choice(list(KEYS)), context=rng.choice([1, 999, 10**6, rng.randint(1, 10**7)]),
+        heads=heads, kv_heads=rng.choice([k for k in range(1, heads + 1) if heads % k == 0]),
+        stored=rng.choice(["pair", "latent"]), width=32 * rng.randint(1, 32), format=rng.choice(list(FORMATS)),
+        layers=layers, storing=storing, pooling=rng.randint(0, storing), tokens=rng.randint(1, 128),
+        index=rng.choice(list(KEYS)), context=rng.choice([1, 999, 10**6, rng.randint(1, 10**7)]),
     ))  # fmt: skip
 
 
@@ -127,8 +132,8 @@ def test_ladder_prices_equal_the_budgets(opened):
         assert (js["perToken"], js["used"]) == (float(bill.total), bill.used_bytes(s["context"])), s
         first = bill.layers[0]
         assert (js["entry"], js["key"]) == (first.entry_bytes, first.index_bytes), s
-        whole = ladder_budget(s | dict(stored="pair", kv_heads=s["heads"], format="fp16", storing=s["layers"], pooling=0, index="none"))
-        assert js["mha"] == whole.total, s
+        mha = dict(stored="pair", kv_heads=s["heads"], format="fp16", storing=s["layers"], pooling=0, index="none")
+        assert js["mha"] == ladder_budget(s | mha).total, s
 
 
 def test_a_lever_leaves_settings_that_a_model_could_have(opened):
@@ -144,6 +149,12 @@ def test_a_lever_leaves_settings_that_a_model_could_have(opened):
         assert all(after[key] == wanted[key] for key in ("heads", "layers", "width", "tokens", "stored", "context"))
 
 
+def beside(value: float, by: int) -> float:
+    """The float32 number `by` places away."""
+    bits = struct.unpack("i", struct.pack("f", value))[0] + by
+    return struct.unpack("f", struct.pack("i", bits))[0]
+
+
 def some_values(seed: int) -> list[float]:
     """Gaussians of every size, grid points and ties times a scale, neighbours of those in float32, zeros of both signs."""
     rng = random.Random(seed)
@@ -155,8 +166,7 @@ def some_values(seed: int) -> list[float]:
     points = [0.0, -0.0, 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 6.0, 0.5, 3.0]
     values = [rng.choice(points) * rng.choice([-1, 1]) * step for _ in range(15)] + [6.0 * step]
     if kind == 2:  # one float32 above or below
-        shift = lambda v: struct.unpack("f", struct.pack("i", struct.unpack("i", struct.pack("f", v))[0] + rng.choice([-1, 1])))[0]  # noqa: E731
-        values = [shift(v) if v else v for v in values]
+        values = [beside(v, rng.choice([-1, 1])) if v else v for v in values]
     if kind == 3:
         values[rng.randrange(16)] = rng.uniform(5, 7) * step
     if kind == 4:
@@ -165,13 +175,14 @@ def some_values(seed: int) -> list[float]:
 
 
 def test_fp4_codes_scales_and_values_equal_the_formats(opened):
-    settings = [[some_values(seed), random.Random(seed).choice([0.0, 0.1, 6.0, 6.0001, 50.0, 4096.0])] for seed in range(SETTINGS)]
+    neighbors = [0.0, 0.1, 6.0, 6.0001, 50.0, 4096.0]
+    settings = [[some_values(seed), random.Random(seed).choice(neighbors)] for seed in range(SETTINGS)]
     call = "['E4M3', 'E8M0'].map((kind) => m.encode(s[0], s[1], kind, data))"
     seen = {"ties": 0, "cut": 0}
     for (values, neighbor), js in zip(settings, batch(opened("fp4"), "fp4", call, settings), strict=True):
         for mine, package in zip(js, rounded(values, neighbor).values(), strict=True):
-            assert (mine["byte"], mine["scale"], mine["bytes"]) == (package["scale_byte"], package["scale"], package["codes"]), values
-            assert mine["decoded"] == package["decoded"], values
+            pairs = {"byte": "scale_byte", "scale": "scale", "bytes": "codes", "decoded": "decoded"}
+            assert all(mine[js_name] == package[name] for js_name, name in pairs.items()), (values, mine, package)
             for kind in seen:
                 seen[kind] += sum(mine[kind])
     assert seen["ties"] > 500 and seen["cut"] > 100, f"the settings must be hard ones, got {seen}"
@@ -181,7 +192,8 @@ def test_every_step_of_mixing_equals_sinkhorn(opened):
     config, generator = Config.flash(), torch.Generator().manual_seed(5)
     spread = torch.rand(SETTINGS, 1, 1, generator=generator) * 4
     logits = (torch.randn(SETTINGS, 4, 4, generator=generator) * spread).clamp(-10, 10).double()
-    found = torch.tensor(batch(opened("mixing"), "mixing", "m.sinkhorn(s, data.rounds, data.eps)", logits.tolist()), dtype=torch.float64)
+    found = batch(opened("mixing"), "mixing", "m.sinkhorn(s, data.rounds, data.eps)", logits.tolist())
+    found = torch.tensor(found, dtype=torch.float64)
     assert found.shape == (SETTINGS, 2 * config.hc_sinkhorn_iters, 4, 4)
     for rounds in range(1, config.hc_sinkhorn_iters + 1):
         columns = sinkhorn_plain(logits, rounds, config.hc_eps)
@@ -199,8 +211,10 @@ def test_capacity_equals_the_packages(opened):
         name = rng.choice(list(budgets))
         context, sessions, memory = (int(10 ** rng.uniform(0, top)) for top in (8, 5, 15))
         settings.append([name, groups(budgets[name]), budgets[name].constant_bytes, context, sessions, memory])
-    call = "Object.fromEntries(Object.entries(m.capacity(...s.slice(1))).map(([k, v]) => [k, v === null ? null : typeof v === 'bigint' ? String(v) : v]))"
-    for (name, *_, context, sessions, memory), js in zip(settings, batch(opened("capacity"), "capacity", call, settings), strict=True):
+    plain = "([key, value]) => [key, typeof value === 'bigint' ? String(value) : value]"  # JSON knows no BigInt
+    call = f"Object.fromEntries(Object.entries(m.capacity(...s.slice(1))).map({plain}))"
+    found = batch(opened("capacity"), "capacity", call, settings)
+    for (name, *_, context, sessions, memory), js in zip(settings, found, strict=True):
         fit = capacity(budgets[name], context=context, sessions=sessions, memory=memory)
         expected = [fit.growing_bytes, fit.session_bytes, fit.total_bytes, fit.spare_bytes, fit.max_sessions, fit.max_context]
         assert [int(js[k]) for k in ("growing", "session", "total", "spare", "sessions", "context")] == expected, (name, context)
@@ -209,9 +223,11 @@ def test_capacity_equals_the_packages(opened):
 
 def test_sizes_are_read_as_the_package_reads_them(opened):
     rng = random.Random(3)
-    texts = ["1M", "1Mi", "141GB", "1.5MiB", "1.3", "0", "1e6", "", "-1", "1 GB", "1  GB", "1_000k", "9" * 41, "10.0", "1000000000000000000", "1TiBB"]
-    texts += [f"{rng.choice(['', '0', '_'])}{rng.randint(0, 10**rng.randint(0, 19))}{rng.choice(['', '.5', '.25', '.001', '.'])}{rng.choice(['', ' '])}"
-              f"{rng.choice([*TOKEN_UNITS, *BYTE_UNITS, 'gb'])}" for _ in range(SETTINGS)]  # fmt: skip
+    texts = ["1M", "1Mi", "141GB", "1.5MiB", "1.3", "0", "1e6", "", "-1", "1 GB", "1  GB", "1_000k", "9" * 41, "10.0", "1TiBB"]
+    for _ in range(SETTINGS):
+        parts = (["", "0", "_"], [str(rng.randint(0, 10 ** rng.randint(0, 19)))], ["", ".5", ".25", ".001", "."], ["", " "],
+                 [*TOKEN_UNITS, *BYTE_UNITS, "gb"])  # fmt: skip
+        texts.append("".join(rng.choice(part) for part in parts))
     call = "((units) => { try { return String(m.parseSize(s, 'x', data[units], data.largest)); } catch { return ''; } })"
     page = opened("capacity")
     for key, units in (("token_units", TOKEN_UNITS), ("byte_units", BYTE_UNITS)):
@@ -250,7 +266,8 @@ def test_without_javascript_a_table_says_it(browser, home, name):
     page = context.new_page()
     page.goto(home + address(name))
     assert page.locator(".course-table table").is_visible() and page.locator(".fx").count() == 0
-    assert {"ladder": "890", "fp4": "f7 66 45", "mixing": "after 20 rounds", "capacity": "Not counted"}[name] in page.locator(".course-table").inner_text()
+    says = {"ladder": "890", "fp4": "f7 66 45", "mixing": "after 20 rounds", "capacity": "Not counted"}[name]
+    assert says in page.locator(".course-table").inner_text()
     context.close()
 
 
@@ -261,6 +278,8 @@ def test_page_works_from_the_disk(context, book, name):
     assert page.locator(".fx").is_visible() and visit.complaints == []
 
 
+CONTROLS = """() => [...document.querySelectorAll(".fx :is(button, input, select)")]
+  .filter((e) => !e.disabled && e.checkVisibility())"""
 UNMARKED = """() => { window.unmarked = []; document.addEventListener("focusin", ({ target }) => {
   const style = getComputedStyle(target);
   if (target.closest(".fx") && style.outlineStyle === "none") window.unmarked.push(target.dataset.key); }); }"""
@@ -270,8 +289,7 @@ UNMARKED = """() => { window.unmarked = []; document.addEventListener("focusin",
 def test_tab_reaches_every_control_in_reading_order_with_visible_focus_and_a_name(opened, name):
     page = opened(name)
     page.evaluate(UNMARKED)
-    all_of = "() => [...document.querySelectorAll('.fx :is(button, input, select)')].filter((e) => !e.disabled && e.checkVisibility())"
-    expected = page.evaluate(f"() => ({all_of})().map((e) => e.dataset.key)")
+    expected = page.evaluate(f"{CONTROLS}.map((e) => e.dataset.key)")
     assert len(set(expected)) == len(expected) > 7
     keyed(page, expected[0]).focus()
     order = [focused(page)]
@@ -281,10 +299,10 @@ def test_tab_reaches_every_control_in_reading_order_with_visible_focus_and_a_nam
     assert order == expected and page.evaluate("() => window.unmarked") == []
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.closest('.fx')") is None, "no trap"
-    names = page.evaluate(f"""() => ({all_of})().map((e) => e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.textContent)""")
+    names = page.evaluate(f"{CONTROLS}.map((e) => e.getAttribute('aria-label') || e.labels?.[0]?.textContent || e.textContent)")
     assert all(text.strip() for text in names) and len(set(names)) > len(names) - 3, names
     resize(page, 320)
-    narrow = page.evaluate(f"() => ({all_of})().filter((e) => e.type !== 'range').map((e) => Math.round(e.getBoundingClientRect().top + scrollY))")
+    narrow = page.evaluate(f"{CONTROLS}.filter((e) => e.type !== 'range').map((e) => e.getBoundingClientRect().top + scrollY)")
     assert all(b >= a - 4 for a, b in zip(narrow, narrow[1:], strict=False)), "on a phone the order runs down the page"
 
 
@@ -292,10 +310,9 @@ def test_tab_reaches_every_control_in_reading_order_with_visible_focus_and_a_nam
 def test_targets_are_large_enough_for_a_finger(browser, home, name):
     context = browser.new_context(viewport={"width": 320, "height": 700}, has_touch=True, is_mobile=True)
     page = open_page(context, home, address(name), Visit())
-    small = """() => [...document.querySelectorAll('.fx :is(button, input, select)')].filter((e) => e.checkVisibility() && e.type !== 'checkbox')
-      .filter((e) => Math.min(e.offsetWidth, e.offsetHeight) < 24).map((e) => e.dataset.key)"""
-    assert page.evaluate(small) == []
-    page.locator(".fx button:not([aria-pressed=true]):not(:disabled), .fx input[type=checkbox]").first.tap()
+    small = f"{CONTROLS}.filter((e) => e.type !== 'checkbox' && Math.min(e.offsetWidth, e.offsetHeight) < 24)"
+    assert page.evaluate(f"{small}.map((e) => e.dataset.key)") == []
+    page.locator(FIRST).first.tap()
     assert page.evaluate(STICKS_OUT) == []
     context.close()
 
@@ -305,7 +322,8 @@ def test_forced_colours_and_paper(opened, name):
     """State stays visible in forced colours; paper shows the result and the table, and no controls."""
     page = opened(name)
     page.emulate_media(forced_colors="active")
-    outlines = page.locator(".fx button[aria-pressed=true]").evaluate_all("(all) => all.map((e) => getComputedStyle(e).outlineStyle)")
+    pressed = page.locator(".fx button[aria-pressed=true]")
+    outlines = pressed.evaluate_all("(all) => all.map((e) => getComputedStyle(e).outlineStyle)")
     assert set(outlines) <= {"solid"}
     resize(page, 718, 1000)
     page.emulate_media(media="print", forced_colors="none", color_scheme="light")
@@ -349,12 +367,16 @@ def test_in_a_notebook_presses_reach_python_and_python_moves_the_picture(context
     text = re.search(r'<script type="application/json">(.*?)</script>', SHOW[name]()._repr_html_())[1]
     shutil.copy(ROOT / WIDGETS / f"{name}.js", tmp_path)
     (tmp_path / "live.html").write_text(LIVE.replace("STATE", text).replace("NAME", name), encoding="utf-8")
-    changes = {"ladder": ("settings", json.loads(text).get("settings", {}) | {"format": "fp8", "index": "fp8"}, "1,650"),
-               "fp4": ("values", [6.5] * 16, "6.5"), "mixing": ("step", 7, "Step 7 of 39"), "capacity": ("sessions", 158, "Does not fit")}  # fmt: skip
+    changes = {
+        "ladder": ("settings", json.loads(text).get("settings", {}) | {"format": "fp8", "index": "fp8"}, "1,650"),
+        "fp4": ("values", [6.5] * 16, "6.5"),
+        "mixing": ("step", 7, "Step 7 of 39"),
+        "capacity": ("sessions", 158, "Does not fit"),
+    }
     with served(tmp_path) as home:
         visit = Visit()
         page = open_page(context, home, "live.html", visit)
-        page.locator(".fx button:not([aria-pressed=true]):not(:disabled), .fx input[type=checkbox]").first.click()
+        page.locator(FIRST).first.click()
         assert page.evaluate("() => window.saved") > 0
         page.evaluate("() => window.dispose()")
         assert page.evaluate("() => window.listening()") == 0
@@ -372,7 +394,8 @@ def test_ladder_by_click_type_and_drag(opened):
     page = opened("ladder")
     big = page.locator(".fx-big")
     assert big.inner_text() == "890 bytes per token" and keyed(page, "rung-index").get_attribute("aria-pressed") == "true"
-    for rung, price in {"mha": "5,242,880", "mqa": "81,920", "latent": "40,960", "sources": "4,096", "pairs": "2,560", "fp4": "720"}.items():
+    prices = {"mha": "5,242,880", "mqa": "81,920", "latent": "40,960", "sources": "4,096", "pairs": "2,560", "fp4": "720"}
+    for rung, price in prices.items():
         keyed(page, f"rung-{rung}").click()
         assert big.inner_text() == f"{price} bytes per token", rung
     keyed(page, "index-fp4").press("Enter")
@@ -459,7 +482,8 @@ def test_capacity_by_click_type_and_drag(opened):
     assert state(page, "context") == 2**20 and keyed(page, "context-field").input_value() == "1,048,576"
     keyed(page, "memory-field").fill("lots")
     keyed(page, "memory-field").press("Tab")
-    assert "a number, alone or with one of B, kB" in page.locator(".fx-error:visible").inner_text() and state(page, "memory") == 141 * 10**9
+    assert "a number, alone or with one of B, kB" in page.locator(".fx-error:visible").inner_text()
+    assert state(page, "memory") == 141 * 10**9
     keyed(page, "weights").check()
     assert "The weights alone need 510.3 GB" in result.inner_text()
     drag(page, keyed(page, "memory"), 1.0)
@@ -475,14 +499,14 @@ def test_capacity_by_click_type_and_drag(opened):
 @NAMES
 def test_far_settings_fit_a_phone(opened, name, width):
     page = opened(name)
-    keys = {"ladder": ["rung-mha", "DeepSeek LLM 67B"], "fp4": ["huge", "tiny"], "mixing": ["hard"], "capacity": ["weights"]}[name]
+    far = {"ladder": ["rung-mha", "DeepSeek LLM 67B"], "fp4": ["huge", "tiny"], "mixing": ["hard"], "capacity": ["weights"]}
     resize(page, width)
-    for key in keys:
+    for key in far[name]:
         keyed(page, key).click()
         assert page.evaluate(STICKS_OUT) == [], key
 
 
 def test_prices_are_exact_fractions():
-    """The page shows a float: the nearest one to the exact price, also where three tokens share an entry."""
-    settings = some_settings(random.Random(1)) | dict(layers=7, storing=7, pooling=7, tokens=3)
-    assert ladder_budget(settings).slope == Fraction(7 * (ladder_budget(settings).layers[0].entry_bytes + ladder_budget(settings).layers[0].index_bytes), 3)
+    """Also where three tokens share an entry; the page shows the float that is nearest."""
+    bill = ladder_budget(some_settings(random.Random(1)) | dict(layers=7, storing=7, pooling=7, tokens=3))
+    assert bill.slope == Fraction(7 * (bill.layers[0].entry_bytes + bill.layers[0].index_bytes), 3)

@@ -21,8 +21,8 @@ function press(attributes, onPress, ...children) {
 // A named group of buttons: choices are [key, words]; `set(key)` marks the one that holds.
 function buttons(label, choices, onPress) {
   const all = choices.map(([key, words]) => [key, press({ "data-key": key, "aria-pressed": "false" }, () => onPress(key), words)]);
-  const row = make("div", { class: "fx-group", role: "group", "aria-label": label }, make("span", { class: "fx-name", "aria-hidden": "true" }, label),
-    ...all.map(([, button]) => button));
+  const row = make("div", { class: "fx-group", role: "group", "aria-label": label },
+    make("span", { class: "fx-name", "aria-hidden": "true" }, label), ...all.map(([, button]) => button));
   return { row, set(now) { for (const [key, button] of all) button.setAttribute("aria-pressed", key === now); } };
 }
 
@@ -30,7 +30,8 @@ function buttons(label, choices, onPress) {
 function dial({ key, label, choices, parse, show = String, note }, commit) {
   const id = `fx${++serial}`;
   const slider = make("input", { type: "range", min: 0, step: 1, id, "data-key": key });
-  const field = make("input", { type: "text", "data-key": `${key}-field`, "aria-label": `${label}, typed`, "aria-describedby": `${id}e`, autocomplete: "off" });
+  const field = make("input", { type: "text", "data-key": `${key}-field`, "aria-label": `${label}, typed`, "aria-describedby": `${id}e`,
+    autocomplete: "off" });
   const error = make("span", { class: "fx-error", id: `${id}e`, role: "alert" });
   const row = make("div", { class: "fx-dial" }, make("label", { for: id }, label), slider, field, error);
   if (note) row.append(make("small", {}, note));
@@ -106,7 +107,8 @@ function capacity(groups, constant, context, sessions, memory) {
 // "1.5Mi" as capacity.parse_size reads it; throws what is allowed.
 function parseSize(text, name, units, largest) {
   const match = /^([0-9][0-9_]*)(?:\.([0-9]+))? ?([A-Za-z]*)$/.exec(text.trim());
-  if (!match || !Object.hasOwn(units, match[3])) throw new Error(`${name}: a number, alone or with one of ${Object.keys(units).filter(Boolean).join(", ")}.`);
+  if (!match || !Object.hasOwn(units, match[3]))
+    throw new Error(`${name}: a number, alone or with one of ${Object.keys(units).filter(Boolean).join(", ")}.`);
   const whole = match[1].replaceAll("_", ""), part = match[2] ?? "", scale = 10n ** BigInt(part.length);
   const scaled = whole.length + part.length + (part ? 1 : 0) <= 40 ? BigInt(whole + part) * BigInt(units[match[3]]) : 0n;
   const value = scaled / scale;
@@ -133,28 +135,33 @@ function render({ model, el }) {
   const gigabytes = (value) => (value % 1e9 ? `${grouped(value)}` : `${grouped(value / 1e9)} GB`);
 
   const id = `fx${++serial}`;
-  const select = make("select", { id, "data-key": "model" }, ...data.models.map(({ name, per_token: size }) => make("option", { value: name }, `${name}: ${grouped(size)} B per token`)));
+  const select = make("select", { id, "data-key": "model" }, ...data.models.map(({ name, per_token: size }) =>
+    make("option", { value: name }, `${name}: ${grouped(size)} B per token`)));
   select.addEventListener("change", () => {
     if (!data.models.find(({ name }) => name === select.value).weights) model.set("weights", false);
     put("model", select.value);
   });
+  const quantity = (key, label, choices, units, show, note) =>
+    dial({ key, label, choices, show, note, parse: reader(label, units) }, (value) => put(key, value));
   const dials = {
-    context: dial({ key: "context", label: "Context, tokens", choices: data.contexts, show: grouped, parse: reader("Context", data.token_units) }, (value) => put("context", value)),
-    sessions: dial({ key: "sessions", label: "Sessions", choices: data.sessions, show: grouped, parse: reader("Sessions", data.token_units) }, (value) => put("sessions", value)),
-    memory: dial({ key: "memory", label: "Memory", choices: data.memories, show: gigabytes, parse: reader("Memory", data.byte_units),
-      note: "Type 1M or 1Mi tokens, 141GB or 128GiB." }, (value) => put("memory", value)),
+    context: quantity("context", "Context, tokens", data.contexts, data.token_units, grouped),
+    sessions: quantity("sessions", "Sessions", data.sessions, data.token_units, grouped),
+    memory: quantity("memory", "Memory", data.memories, data.byte_units, gigabytes, "Type 1M or 1Mi tokens, 141GB or 128GiB."),
   };
   const box = make("input", { type: "checkbox", "data-key": "weights" });
   box.addEventListener("change", () => put("weights", box.checked));
   const weights = make("span", {}), tick = make("label", { class: "fc-tick" }, box, weights);
-  const verdict = make("p", { class: "fx-big" }), reason = make("p"), answers = make("dl"), bar = make("div", { class: "fc-bar", "aria-hidden": "true" });
-  const key = make("p", { class: "fc-key" }), missing = make("ul", { class: "fc-missing", "aria-label": "Not counted" }), missingTitle = make("p", { class: "fc-title", "aria-hidden": "true" }, "Not counted");
-  const result = make("section", { class: "fx-out", "aria-label": "Result" }, make("div", { role: "status" }, verdict, reason), bar, key, answers);
+  const verdict = make("p", { class: "fx-big" }), reason = make("p"), answers = make("dl"), key = make("p", { class: "fc-key" });
+  const bar = make("div", { class: "fc-bar", "aria-hidden": "true" });
+  const missing = make("ul", { class: "fc-missing", "aria-label": "Not counted" });
+  const result = make("section", { class: "fx-out", "aria-label": "Result" },
+    make("div", { role: "status" }, verdict, reason), bar, key, answers);
   const root = make("div", { class: "fx fx-capacity", role: "group", "aria-label": "What fits" },
     make("div", { class: "fc-two" },
-      make("div", { class: "fx-controls" }, make("div", { class: "fc-model" }, make("label", { for: id }, "Model"), select), dials.context.row, dials.sessions.row, dials.memory.row, tick),
+      make("div", { class: "fx-controls" }, make("div", { class: "fc-model" }, make("label", { for: id }, "Model"), select),
+        dials.context.row, dials.sessions.row, dials.memory.row, tick),
       result),
-    missingTitle, missing);
+    make("p", { class: "fc-title", "aria-hidden": "true" }, "Not counted"), missing);
 
   function paint() {
     const s = now(), each = chosen(), taken = s.weights ? each.weights : 0, free = Math.max(0, s.memory - taken);
@@ -171,15 +178,23 @@ function render({ model, el }) {
       : found.fits ? `${bytes(found.spare)} of ${bytes(free)} remain.` : `${bytes(-found.spare)} are missing: there are ${bytes(free)}.`;
     const sum = Math.max(Number(found.total) + taken, s.memory);
     const parts = [["weights", "weights", taken], ["growing", "entries and index keys", Number(found.growing) * s.sessions],
-      ["constant", "windows and open groups", each.constant * s.sessions], ["free", "free", Math.max(0, s.memory - taken - Number(found.total))]].filter(([, , size]) => size > 0);
-    bar.replaceChildren(...parts.map(([kind, , size]) => { const part = make("span", { class: `fc-${kind}` }); part.style.flexGrow = size / sum; return part; }));
+      ["constant", "windows and open groups", each.constant * s.sessions],
+      ["free", "free", Math.max(0, s.memory - taken - Number(found.total))]].filter(([, , size]) => size > 0);
+    bar.replaceChildren(...parts.map(([kind, , size]) => {
+      const part = make("span", { class: `fc-${kind}` });
+      part.style.flexGrow = size / sum;
+      return part;
+    }));
     bar.style.setProperty("--end", s.memory / sum);
     bar.classList.toggle("fc-over", sum > s.memory);
     key.replaceChildren(...parts.map(([kind, name, size]) => make("span", {}, make("span", { class: `fc-dot fc-${kind}` }), ` ${name} ${bytes(size)}`)));
     const limit = each.limit && s.context > each.limit ? ` (released for ${grouped(each.limit)})` : "";
-    const lines = [[`One session of ${grouped(s.context)} tokens${limit}`, `${bytes(found.session)} = ${bytes(found.growing)} + ${bytes(each.constant)} constant`],
+    const count = `${grouped(s.sessions)} ${s.sessions === 1 ? "session" : "sessions"}`;
+    const lines = [
+      [`One session of ${grouped(s.context)} tokens${limit}`, `${bytes(found.session)} = ${bytes(found.growing)} + ${bytes(each.constant)} constant`],
       ["Most sessions of this context", found.sessions === null ? "no end" : grouped(found.sessions)],
-      [`Longest context for ${grouped(s.sessions)} ${s.sessions === 1 ? "session" : "sessions"}`, found.context === null ? "no end" : `${grouped(found.context)} tokens`]];
+      [`Longest context for ${count}`, found.context === null ? "no end" : `${grouped(found.context)} tokens`],
+    ];
     answers.replaceChildren(...lines.flatMap(([term, value]) => [make("dt", {}, term), make("dd", {}, value)]));
     missing.replaceChildren(...each.missing.filter((text) => !(s.weights && text.startsWith("weights"))).map((text) => make("li", {}, text)));
   }

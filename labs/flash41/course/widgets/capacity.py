@@ -62,9 +62,10 @@ def _table(budgets: dict[str, Budget], model: str, context: int, sessions: int, 
     rows = ""
     for name, found in reversed(budgets.items()):
         fit = capacity(found, context=context, sessions=sessions, memory=memory)
-        rows += (f'<tr><th scope="row">{escape(name)}</th><td>{fit.total_bytes / 10**9:,.2f}</td><td>{"yes" if fit.fits else "no"}</td>'
-                 f"<td>{fit.max_sessions:,}</td><td>{fit.max_context:,}</td></tr>")  # fmt: skip
-    heads = "".join(f'<th scope="col">{text}</th>' for text in ("Model", "GB of cache", "Fits", "Most sessions", "Longest context, tokens"))
+        answers = (f"{fit.total_bytes / 10**9:,.2f}", "yes" if fit.fits else "no", f"{fit.max_sessions:,}", f"{fit.max_context:,}")
+        rows += f'<tr><th scope="row">{escape(name)}</th>' + "".join(f"<td>{text}</td>" for text in answers) + "</tr>"
+    columns = ("Model", "GB of cache", "Fits", "Most sessions", "Longest context, tokens")
+    heads = "".join(f'<th scope="col">{text}</th>' for text in columns)
     missing = "; ".join(escape(text) for text in budgets[model].not_counted)
     caption = f"{sessions:,} sessions of {context:,} tokens in {memory / 10**9:,g} GB"
     return (f"<table><caption>{caption}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"

@@ -21,8 +21,8 @@ function press(attributes, onPress, ...children) {
 // A named group of buttons: choices are [key, words]; `set(key)` marks the one that holds.
 function buttons(label, choices, onPress) {
   const all = choices.map(([key, words]) => [key, press({ "data-key": key, "aria-pressed": "false" }, () => onPress(key), words)]);
-  const row = make("div", { class: "fx-group", role: "group", "aria-label": label }, make("span", { class: "fx-name", "aria-hidden": "true" }, label),
-    ...all.map(([, button]) => button));
+  const row = make("div", { class: "fx-group", role: "group", "aria-label": label },
+    make("span", { class: "fx-name", "aria-hidden": "true" }, label), ...all.map(([, button]) => button));
   return { row, set(now) { for (const [key, button] of all) button.setAttribute("aria-pressed", key === now); } };
 }
 
@@ -30,7 +30,8 @@ function buttons(label, choices, onPress) {
 function dial({ key, label, choices, parse, show = String, note }, commit) {
   const id = `fx${++serial}`;
   const slider = make("input", { type: "range", min: 0, step: 1, id, "data-key": key });
-  const field = make("input", { type: "text", "data-key": `${key}-field`, "aria-label": `${label}, typed`, "aria-describedby": `${id}e`, autocomplete: "off" });
+  const field = make("input", { type: "text", "data-key": `${key}-field`, "aria-label": `${label}, typed`, "aria-describedby": `${id}e`,
+    autocomplete: "off" });
   const error = make("span", { class: "fx-error", id: `${id}e`, role: "alert" });
   const row = make("div", { class: "fx-dial" }, make("label", { for: id }, label), slider, field, error);
   if (note) row.append(make("small", {}, note));
@@ -167,7 +168,8 @@ function render({ model, el }) {
     if (values.every((value) => Math.abs(value) <= data.largest)) put({ values });
   });
   const columns = now().values.map((_, channel) => {
-    const slider = make("input", { type: "range", "data-key": `v${channel}`, "aria-label": `Channel ${channel}`, "aria-orientation": "vertical" });
+    const slider = make("input", { type: "range", "data-key": `v${channel}`, "aria-label": `Channel ${channel}`,
+      "aria-orientation": "vertical" });
     slider.addEventListener("input", () => { view.at = channel; put({ values: replaced(channel, Number(slider.value)) }, true); });
     slider.addEventListener("focus", () => { view.at = channel; paint(); });
     const marks = KINDS.map(([kind]) => make("span", { class: `ff-mark ff-${kind}`, "aria-hidden": "true" }));
@@ -195,7 +197,8 @@ function render({ model, el }) {
     catch (problem) { wrong.textContent = problem.message; }
     value.setAttribute("aria-invalid", wrong.textContent !== "");
   });
-  const neighbor = dial({ key: "neighbor", label: "Other 16 channels", choices: [0, ...Array.from({ length: 17 }, (_, i) => 2 ** (i - 4))], parse: (text) => Math.abs(number(text)),
+  const neighbor = dial({ key: "neighbor", label: "Other 16 channels", parse: (text) => Math.abs(number(text)),
+    choices: [0, ...Array.from({ length: 17 }, (_, i) => 2 ** (i - 4))],
     note: "The magnitude of the other half of the E8M0 group of 32. Those channels have their own E4M3 scale." }, (size) => put({ neighbor: size }));
   const chain = make("table", { class: "ff-chain" });
   const cards = make("div", { class: "ff-two" });
@@ -210,7 +213,8 @@ function render({ model, el }) {
 
   function card(kind, title, found, values) {
     const count = (list) => list.filter(Boolean).length;
-    const codes = make("span", { class: "ff-bytes" }, ...found.bytes.map((byte, i) => make("code", Math.floor(view.at / 2) === i ? { class: "ff-lit" } : {}, hex(byte))));
+    const codes = make("span", { class: "ff-bytes" },
+      ...found.bytes.map((byte, i) => make("code", view.at >> 1 === i ? { class: "ff-lit" } : {}, hex(byte))));
     const power = kind === "E8M0" ? [" = 2", make("sup", {}, String(found.byte - 127).replace("-", "−"))] : [];
     return make("section", { class: `fx-out ff-card ff-${kind}`, "aria-label": title }, make("p", { class: "fx-title" }, title),
       make("p", {}, "scale ", make("b", {}, short(found.scale)), ...power, ", byte ", make("code", {}, hex(found.byte))),
@@ -233,8 +237,12 @@ function render({ model, el }) {
     presets.set(preset?.[0]);
     columns.forEach(({ slider, marks, label, box }, i) => {
       slider.min = -view.span; slider.max = view.span; slider.step = view.span / 64; slider.value = values[i];
-      slider.setAttribute("aria-valuetext", `${short(values[i])}: ${KINDS.map(([kind], k) => `${short(found[k].decoded[i])} in ${kind}`).join(", ")}`);
-      marks.forEach((mark, k) => { mark.style.setProperty("--y", place(found[k].decoded[i])); mark.classList.toggle("ff-cut", found[k].cut[i]); });
+      const back = KINDS.map(([kind], k) => `${short(found[k].decoded[i])} in ${kind}`);
+      slider.setAttribute("aria-valuetext", `${short(values[i])}: ${back.join(", ")}`);
+      marks.forEach((mark, k) => {
+        mark.style.setProperty("--y", place(found[k].decoded[i]));
+        mark.classList.toggle("ff-cut", found[k].cut[i]);
+      });
       label.textContent = tiny(values[i]);
       box.classList.toggle("ff-at", i === view.at);
     });
@@ -244,7 +252,8 @@ function render({ model, el }) {
         tick.style.setProperty("--y", place(point * found[k].scale));
         return tick;
       })));
-    span.textContent = `Top and bottom of the picture: ±${short(view.span)}. Ticks at the sides: what each format can say at its scale, E4M3 on the left, E8M0 on the right.`;
+    span.textContent = `Top and bottom of the picture: ±${short(view.span)}. `
+      + "Ticks at the sides: what each format can say at its scale, E4M3 on the left, E8M0 on the right.";
     cards.replaceChildren(...KINDS.map(([kind, title], k) => card(kind, title, found[k], values)));
     const at = view.at;
     typed.set(at);
@@ -252,23 +261,28 @@ function render({ model, el }) {
     wrong.textContent = "";
     value.removeAttribute("aria-invalid");
     neighbor.set(other);
-    const lines = [["value", (f) => short(values[at])], ["÷ scale", (f) => short(f.steps[at]) + (f.ties[at] ? " tie" : f.cut[at] ? " cut" : "")],
+    const lines = [["value", () => short(values[at])],
+      ["÷ scale", (f) => short(f.steps[at]) + (f.ties[at] ? " tie" : f.cut[at] ? " cut" : "")],
       ["grid", (f) => short(f.codes[at] & 8 ? -data.grid[f.codes[at] & 7] : data.grid[f.codes[at]])],
       ["code", (f) => f.codes[at].toString(2).padStart(4, "0")], ["byte", (f) => `${hex(f.bytes[at >> 1])}, ${at % 2 ? "high" : "low"} half`],
       ["back", (f) => short(f.decoded[at])], ["error", (f) => short(f.decoded[at] - float(values[at]))]];
-    chain.replaceChildren(make("caption", {}, `Channel ${at}`), make("thead", {}, make("tr", {}, make("td", {}), ...KINDS.map(([kind]) => make("th", { scope: "col", class: `ff-${kind}` }, kind)))),
+    const heads = KINDS.map(([kind]) => make("th", { scope: "col", class: `ff-${kind}` }, kind));
+    chain.replaceChildren(make("caption", {}, `Channel ${at}`), make("thead", {}, make("tr", {}, make("td", {}), ...heads)),
       make("tbody", {}, ...lines.map(([name, tell]) => make("tr", {}, make("th", { scope: "row" }, name), ...found.map((f) => make("td", {}, tell(f)))))));
     said.textContent = story(found, at, values);
   }
 
   // One sentence for what is worth seeing in this setting.
   function story([fine, coarse], at, values) {
-    if (fine.cut[at]) return `Channel ${at} lies beyond 6 steps: the E4M3 scale was ${fine.byte === 0x7e ? "at its end, 448" : "rounded down"}, so ${short(values[at])} comes back as ${short(fine.decoded[at])}.`;
+    const asked = short(values[at]), zeros = (f) => f.codes.filter((code, i) => !(code & 7) && values[i]).length;
+    if (fine.cut[at])
+      return `Channel ${at} lies beyond 6 steps: the E4M3 scale was ${fine.byte === 0x7e ? "at its end, 448" : "rounded down"}, `
+        + `so ${asked} comes back as ${short(fine.decoded[at])}.`;
     if (fine.ties[at]) return `Channel ${at} lies half-way between two grid values in E4M3 and goes to the even code.`;
     if (coarse.ties[at]) return `Channel ${at} lies half-way between two grid values in E8M0 and goes to the even code.`;
-    const lost = coarse.codes.filter((code, i) => !(code & 7) && values[i]).length, kept = fine.codes.filter((code, i) => !(code & 7) && values[i]).length;
-    if (lost > kept) return `The scale for 32 turns ${lost} of these sixteen values into zero, the scale for 16 turns ${kept}.`;
-    return `Channel ${at}: ${short(values[at])} comes back as ${short(fine.decoded[at])} and as ${short(coarse.decoded[at])}.`;
+    if (zeros(coarse) > zeros(fine))
+      return `The scale for 32 turns ${zeros(coarse)} of these sixteen values into zero, the scale for 16 turns ${zeros(fine)}.`;
+    return `Channel ${at}: ${asked} comes back as ${short(fine.decoded[at])} and as ${short(coarse.decoded[at])}.`;
   }
 
   el.replaceChildren(root);

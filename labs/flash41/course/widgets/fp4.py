@@ -39,8 +39,10 @@ def rounded(values: list[float], neighbor: float) -> dict[str, dict]:
         codes, scales = fmt.encode(x)
         byte = scales[0, 0].item()
         kind = torch.float8_e4m3fn if fmt.scale == "E4M3" else torch.float8_e8m0fnu
-        found[fmt.name] = {"scale_byte": byte, "scale": scales[0, :1].view(kind).float().item(),
-                           "codes": codes[0, : COUNT // 2].tolist(), "decoded": fmt.decode(codes, scales)[0, :COUNT].tolist()}  # fmt: skip
+        found[fmt.name] = {
+            "scale_byte": byte, "scale": scales[0, :1].view(kind).float().item(), "codes": codes[0, : COUNT // 2].tolist(),
+            "decoded": fmt.decode(codes, scales)[0, :COUNT].tolist(),
+        }  # fmt: skip
     return found
 
 
@@ -64,10 +66,13 @@ def _data() -> dict:
 def _table(values: list[float], neighbor: float) -> str:
     """Values, codes and what comes back in both formats."""
     found = rounded(values, neighbor)
-    heads = "".join(f'<th scope="col">{text}</th>' for text in ("Channel", "Value", "E4M3 / 16: code", "back", "E8M0 / 32: code", "back"))
+    columns = ("Channel", "Value", "E4M3 / 16: code", "back", "E8M0 / 32: code", "back")
+    heads = "".join(f'<th scope="col">{text}</th>' for text in columns)
     rows = ""
     for i, value in enumerate(values):
-        cells = "".join(f"<td>{part['codes'][i // 2] >> 4 * (i % 2) & 15:04b}</td><td>{part['decoded'][i]:g}</td>" for part in found.values())
+        cells = ""
+        for part in found.values():
+            cells += f"<td>{part['codes'][i // 2] >> 4 * (i % 2) & 15:04b}</td><td>{part['decoded'][i]:g}</td>"
         rows += f'<tr><th scope="row">{i}</th><td>{value:g}</td>{cells}</tr>'
     notes = "; ".join(f"{name}: scale {part['scale']:g}, byte {part['scale_byte']:02x}, codes {bytes(part['codes']).hex(' ')}"
                       for name, part in found.items())  # fmt: skip

@@ -21,8 +21,8 @@ function press(attributes, onPress, ...children) {
 // A named group of buttons: choices are [key, words]; `set(key)` marks the one that holds.
 function buttons(label, choices, onPress) {
   const all = choices.map(([key, words]) => [key, press({ "data-key": key, "aria-pressed": "false" }, () => onPress(key), words)]);
-  const row = make("div", { class: "fx-group", role: "group", "aria-label": label }, make("span", { class: "fx-name", "aria-hidden": "true" }, label),
-    ...all.map(([, button]) => button));
+  const row = make("div", { class: "fx-group", role: "group", "aria-label": label },
+    make("span", { class: "fx-name", "aria-hidden": "true" }, label), ...all.map(([, button]) => button));
   return { row, set(now) { for (const [key, button] of all) button.setAttribute("aria-pressed", key === now); } };
 }
 
@@ -30,7 +30,8 @@ function buttons(label, choices, onPress) {
 function dial({ key, label, choices, parse, show = String, note }, commit) {
   const id = `fx${++serial}`;
   const slider = make("input", { type: "range", min: 0, step: 1, id, "data-key": key });
-  const field = make("input", { type: "text", "data-key": `${key}-field`, "aria-label": `${label}, typed`, "aria-describedby": `${id}e`, autocomplete: "off" });
+  const field = make("input", { type: "text", "data-key": `${key}-field`, "aria-label": `${label}, typed`, "aria-describedby": `${id}e`,
+    autocomplete: "off" });
   const error = make("span", { class: "fx-error", id: `${id}e`, role: "alert" });
   const row = make("div", { class: "fx-dial" }, make("label", { for: id }, label), slider, field, error);
   if (note) row.append(make("small", {}, note));
@@ -111,7 +112,8 @@ function bytes(n) {
 function whole(label, least, most, fits = () => "") {
   return (text) => {
     const digits = text.replaceAll(/[,_\s]/g, ""), value = Number(digits);
-    if (!/^\d+$/.test(digits) || value < least || value > most()) throw new Error(`${label}: a whole number from ${grouped(least)} to ${grouped(most())}.`);
+    if (!/^\d+$/.test(digits) || value < least || value > most())
+      throw new Error(`${label}: a whole number from ${grouped(least)} to ${grouped(most())}.`);
     if (fits(value)) throw new Error(`${label}: ${fits(value)}.`);
     return value;
   };
@@ -129,7 +131,8 @@ function render({ model, el }) {
   const most = () => data.most;
   const levers = {
     heads: lever("heads", "Query heads", divisors(128), 1, most),
-    kv_heads: lever("kv_heads", "Stored heads", [], 1, () => now().heads, (n) => (now().heads % n ? `must divide the ${now().heads} query heads` : "")),
+    kv_heads: lever("kv_heads", "Stored heads", [], 1, () => now().heads,
+      (n) => (now().heads % n ? `must divide the ${now().heads} query heads` : "")),
     width: lever("width", "Width", data.widths, 32, () => data.widths.at(-1), (n) => (n % 32 ? "a multiple of 32" : "")),
     layers: lever("layers", "Layers", span(1, data.most), 1, most),
     storing: lever("storing", "Storing layers", [], 1, () => now().layers),
@@ -140,8 +143,8 @@ function render({ model, el }) {
   const stored = buttons("Kept", [["pair", "key and value"], ["latent", "one latent is both"]], (key) => put({ stored: key }));
   const format = buttons("Bits per number", Object.entries(data.formats).map(([name, { bits, group }]) =>
     [name, `${name.toUpperCase()}: ${bits + (group ? 8 / group : 0)}`]), (key) => put({ format: key }));
-  const index = buttons("Index key", Object.entries(data.keys).map(([name, size]) => [name, size ? `${name.toUpperCase()}: ${size} B` : "none"]),
-    (key) => put({ index: key }));
+  const index = buttons("Index key",
+    Object.entries(data.keys).map(([name, size]) => [name, size ? `${name.toUpperCase()}: ${size} B` : "none"]), (key) => put({ index: key }));
   // "FP4" names a format of numbers and one of keys: in `data-key` the second carries its group.
   for (const button of index.row.querySelectorAll("button")) button.dataset.key = `index-${button.dataset.key}`;
   const rungs = buttons("Rungs", data.rungs.map(([key, name]) => [`rung-${key}`, name]),
@@ -164,7 +167,7 @@ function render({ model, el }) {
     models.set(data.models.find(([, other]) => same(other))?.[0]);
     stored.set(s.stored);
     format.set(s.format);
-    index.row.querySelectorAll("button").forEach((button) => button.setAttribute("aria-pressed", button.dataset.key === `index-${s.index}`));
+    for (const button of index.row.querySelectorAll("button")) button.setAttribute("aria-pressed", button.dataset.key === `index-${s.index}`);
     levers.heads.set(s.heads);
     levers.kv_heads.set(s.stored === "latent" ? 1 : s.kv_heads, divisors(s.heads), s.stored === "latent");
     levers.storing.set(s.storing, span(1, s.layers));

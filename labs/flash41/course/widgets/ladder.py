@@ -88,18 +88,18 @@ def ladder_budget(s: dict) -> Budget:
     vectors = 1 if s["stored"] == "latent" else 2 * s["kv_heads"]
     entry = vectors * (fmt.row_bytes(s["width"]) if fmt else FP16_BYTES * s["width"])
     index = key.row_bytes(Config.flash().index_head_dim) if key else 0
-    rows = tuple(
-        LayerBytes(n, "full", entry, index, s["tokens"] if n < s["pooling"] else 1) if n < s["storing"] else LayerBytes(n, "reuse")
-        for n in range(s["layers"])
-    )
-    return Budget("settings", "settings", rows)
+    rows = [LayerBytes(n, "full", entry, index, s["tokens"] if n < s["pooling"] else 1) for n in range(s["storing"])]
+    rows += [LayerBytes(n, "reuse") for n in range(s["storing"], s["layers"])]
+    return Budget("settings", "settings", tuple(rows))
 
 
 def _data(rungs: dict) -> dict:
     width = Config.flash().index_head_dim
-    bits = {name: (8 * fmt.payload_bytes(fmt.group) // fmt.group, fmt.group) if fmt else (8 * FP16_BYTES, 0) for name, fmt in FORMATS.items()}
+    def format_data(fmt) -> dict:
+        return {"bits": 8 * fmt.payload_bytes(fmt.group) // fmt.group, "group": fmt.group} if fmt else {"bits": 8 * FP16_BYTES, "group": 0}
+
     return {
-        "formats": {name: {"bits": code, "group": group} for name, (code, group) in bits.items()},
+        "formats": {name: format_data(fmt) for name, fmt in FORMATS.items()},
         "keys": {name: key.row_bytes(width) if key else 0 for name, key in KEYS.items()}, "fp16": FP16_BYTES, "key_width": width,
         "widths": WIDTHS, "contexts": CONTEXTS, "most": MOST,
         "rungs": [[name, RUNGS[name], rungs[name]] for name in rungs], "models": list(model_settings().items()),
@@ -116,4 +116,5 @@ def _table(rungs: dict) -> str:
         rows += (f'<tr><th scope="row">{escape(RUNGS[name])}</th><td>{escape(steps[name].changed)}</td><td>{found.total:,}</td>'
                  f"<td>{found.used_bytes(10**6) / 10**9:,.2f}</td></tr>")  # fmt: skip
     heads = "".join(f'<th scope="col">{text}</th>' for text in ("Rung", "What it keeps", "Bytes per token", "GB at 10⁶ tokens"))
-    return f"<table><caption>From MHA to 890 bytes, one lever at a time</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    caption = "From MHA to 890 bytes, one lever at a time"
+    return f"<table><caption>{caption}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"

@@ -21,8 +21,8 @@ function press(attributes, onPress, ...children) {
 // A named group of buttons: choices are [key, words]; `set(key)` marks the one that holds.
 function buttons(label, choices, onPress) {
   const all = choices.map(([key, words]) => [key, press({ "data-key": key, "aria-pressed": "false" }, () => onPress(key), words)]);
-  const row = make("div", { class: "fx-group", role: "group", "aria-label": label }, make("span", { class: "fx-name", "aria-hidden": "true" }, label),
-    ...all.map(([, button]) => button));
+  const row = make("div", { class: "fx-group", role: "group", "aria-label": label },
+    make("span", { class: "fx-name", "aria-hidden": "true" }, label), ...all.map(([, button]) => button));
   return { row, set(now) { for (const [key, button] of all) button.setAttribute("aria-pressed", key === now); } };
 }
 
@@ -30,7 +30,8 @@ function buttons(label, choices, onPress) {
 function dial({ key, label, choices, parse, show = String, note }, commit) {
   const id = `fx${++serial}`;
   const slider = make("input", { type: "range", min: 0, step: 1, id, "data-key": key });
-  const field = make("input", { type: "text", "data-key": `${key}-field`, "aria-label": `${label}, typed`, "aria-describedby": `${id}e`, autocomplete: "off" });
+  const field = make("input", { type: "text", "data-key": `${key}-field`, "aria-label": `${label}, typed`, "aria-describedby": `${id}e`,
+    autocomplete: "off" });
   const error = make("span", { class: "fx-error", id: `${id}e`, role: "alert" });
   const row = make("div", { class: "fx-dial" }, make("label", { for: id }, label), slider, field, error);
   if (note) row.append(make("small", {}, note));
@@ -125,7 +126,8 @@ function render({ model, el }) {
     put("logits", data.presets.find(([name]) => name === key)[2].map((row) => [...row])));
   const wrong = make("p", { class: "fx-error", role: "alert" });
   const cells = streams.map((i) => streams.map((j) => {
-    const cell = make("input", { type: "number", step: "0.5", min: -data.largest, max: data.largest, "data-key": `l${i}${j}`, "aria-label": `Logit from ${i} to ${j}` });
+    const cell = make("input", { type: "number", step: "0.5", min: -data.largest, max: data.largest, "data-key": `l${i}${j}`,
+      "aria-label": `Logit from ${i} to ${j}` });
     cell.addEventListener("input", () => {
       const value = Number(cell.value), fine = cell.value !== "" && Math.abs(value) <= data.largest;
       cell.setAttribute("aria-invalid", !fine);
@@ -135,7 +137,8 @@ function render({ model, el }) {
     return cell;
   }));
   const heads = () => streams.map((j) => make("th", { scope: "col" }, `to ${j}`));
-  const logits = make("table", { class: "fi-logits" }, make("caption", {}, "Logits"), make("thead", {}, make("tr", {}, make("td", {}), ...heads())),
+  const logits = make("table", { class: "fi-logits" }, make("caption", {}, "Logits"),
+    make("thead", {}, make("tr", {}, make("td", {}), ...heads())),
     make("tbody", {}, ...cells.map((row, i) => make("tr", {}, make("th", { scope: "row" }, `from ${i}`), ...row.map((cell) => make("td", {}, cell))))));
   const mixed = make("table", { class: "fi-mix" });
   const slider = make("input", { type: "range", min: 0, max: last, step: 1, "data-key": "step", "aria-label": "Step" });
@@ -183,13 +186,15 @@ function render({ model, el }) {
         cell.style.setProperty("--heat", `${Math.min(1, value) * 38}%`);
         return cell;
       }), make("td", step % 2 ? {} : { class: "fi-done" }, across[i].toFixed(4))))),
-      make("tfoot", {}, make("tr", {}, make("th", { scope: "row" }, "sum"), ...down.map((total) => make("td", step % 2 ? { class: "fi-done" } : {}, total.toFixed(4))), make("td", {}))));
+      make("tfoot", {}, make("tr", {}, make("th", { scope: "row" }, "sum"),
+        ...down.map((total) => make("td", step % 2 ? { class: "fi-done" } : {}, total.toFixed(4))), make("td", {}))));
     slider.value = step;
     slider.setAttribute("aria-valuetext", `${step}: ${turn}`);
     back.disabled = step === 0;
     next.disabled = step === last;
     const each = (kind, name) => [make("span", { class: `fi-key fi-${kind}` }), ` ${name} error `, make("b", {}, power(found[kind]))];
-    said.replaceChildren(`Step ${step} of ${last}, ${turn}. `, make("span", {}, ...each("rows", "Row")), " ", make("span", {}, ...each("columns", "Column")));
+    said.replaceChildren(`Step ${step} of ${last}, ${turn}. `, make("span", {}, ...each("rows", "Row")), " ",
+      make("span", {}, ...each("columns", "Column")));
     draw(all, step);
   }
 
