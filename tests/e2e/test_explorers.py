@@ -23,7 +23,7 @@ from flash41.course.widgets.fp4 import rounded
 from flash41.course.widgets.ladder import FORMATS, KEYS, check_settings, ladder_budget
 from flash41.mhc import sinkhorn_plain
 from test_gates import Book, assemble
-from visiting import AXE, PHONES, RUN_AXE, STICKS_OUT, Visit, context_for, look, open_page, resize, served
+from visiting import AXE, CUT_OFF, PHONES, RUN_AXE, STICKS_OUT, Visit, context_for, look, open_page, resize, served
 
 GZIPPED = 12_000  # bytes of own script and style per widget
 SETTINGS = 400  # random settings per explorer
@@ -329,6 +329,7 @@ def test_forced_colours_and_paper(opened, name):
     page.emulate_media(media="print", forced_colors="none", color_scheme="light")
     assert page.locator(".course-table").is_visible()
     assert page.locator(".fx :is(button, .fx-dial input):visible").count() == 0
+    assert page.evaluate(CUT_OFF) == []
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 
