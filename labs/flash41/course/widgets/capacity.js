@@ -173,7 +173,7 @@ function render({ model, el }) {
     weights.textContent = ` Take the weights off first: ${bytes(each.weights)}`;
     const tight = s.weights && s.memory <= taken;
     result.dataset.fits = found.fits && !tight;
-    verdict.replaceChildren(found.fits && !tight ? "Fits" : "Does not fit", make("small", {}, ` ${bytes(found.total)} of cache`));
+    verdict.replaceChildren(found.fits && !tight ? "Fits" : "Does not fit", " ", make("small", {}, `${bytes(found.total)} of cache`));
     reason.textContent = tight ? `The weights alone need ${bytes(taken)}, the memory has ${bytes(s.memory)}.`
       : found.fits ? `${bytes(found.spare)} of ${bytes(free)} remain.` : `${bytes(-found.spare)} are missing: there are ${bytes(free)}.`;
     const sum = Math.max(Number(found.total) + taken, s.memory);

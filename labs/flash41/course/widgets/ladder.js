@@ -174,7 +174,7 @@ function render({ model, el }) {
     levers.pooling.set(s.pooling, span(0, s.storing));
     levers.tokens.set(s.tokens, undefined, s.pooling === 0);
     for (const key of ["width", "layers", "context"]) levers[key].set(s[key]);
-    number.replaceChildren(grouped(found.perToken), make("small", {}, " bytes per token"));
+    number.replaceChildren(grouped(found.perToken), " ", make("small", {}, "bytes per token"));
     const key = found.key ? ` + ${found.key} B index key` : "";
     sum.textContent = `${key ? "(" : ""}${grouped(found.entry)} B entry${key}${key ? ")" : ""} × ${grouped(found.entries)} entries per token`;
     total.replaceChildren(make("b", {}, bytes(found.used)), ` at ${grouped(s.context)} tokens`);
