@@ -138,8 +138,9 @@ function render({ model, el }) {
   const select = make("select", { id, "data-key": "model" }, ...data.models.map(({ name, per_token: size }) =>
     make("option", { value: name }, `${name}: ${grouped(size)} B per token`)));
   select.addEventListener("change", () => {
-    if (!data.models.find(({ name }) => name === select.value).weights) model.set("weights", false);
-    put("model", select.value);
+    const wanted = select.value; // painting sets the select back to what the model holds
+    if (!data.models.find(({ name }) => name === wanted).weights) model.set("weights", false);
+    put("model", wanted);
   });
   const quantity = (key, label, choices, units, show, note) =>
     dial({ key, label, choices, show, note, parse: reader(label, units) }, (value) => put(key, value));
