@@ -10,7 +10,7 @@ START  := $(shell date +%s)
 # say,TEXT: a line of progress with the seconds since make began
 say = @printf '[%3ds] %s\n' $$(( $$(date +%s) - $(START) )) "$(1)"
 
-.PHONY: help book serve test test-full bench vendor repo clean
+.PHONY: help book serve test test-full bench train evaluate vendor repo clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -50,6 +50,12 @@ test-full: test  ## the same with the slow tests
 
 bench: $(READY)  ## time the kernels of the course on this machine
 	@$(BIN)/python -m flash41 bench
+
+train: $(READY)  ## train the apprentice into runs/apprentice, or go on there (more than an hour on two cores)
+	@$(BIN)/python -m flash41.train --out runs/apprentice
+
+evaluate: $(READY)  ## what the trained apprentice can do, measured from its checkpoint
+	@$(BIN)/python -m flash41 evaluate
 
 vendor:  ## fetch the third-party browser files again (needs npm)
 	@tools/vendor.sh

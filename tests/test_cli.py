@@ -95,7 +95,7 @@ def test_config_and_dtype_reach_the_family(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: budget | count | bench"),
+        ([], "the following arguments are required: budget | count | bench | evaluate"),
         (["bugdet"], "invalid choice: 'bugdet'"),
         (["budget", "--contxt", "1M"], "unrecognized arguments: --contxt 1M"),
         (["budget", "--context"], "argument --context: expected one argument"),

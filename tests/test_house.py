@@ -14,10 +14,11 @@ PACKAGE = Path(__file__).parents[1] / "labs" / "flash41"
 FLOORS = [
     ["_checks", "config", "formats"],
     ["layers", "measure", "capacity", "budget", "fields", "families", "ladder"],
-    ["embedding", "engram", "mhc", "pages", "state", "cache", "ced", "compressor", "indexer"],
+    ["embedding", "engram", "mhc", "checkpoint", "pages", "state", "cache", "ced", "compressor", "indexer"],
     ["attention", "moe"],
     ["block", "dspark", "model"],
-    ["generate", "count", "bench_model", "bench", "budget_report"],
+    ["generate", "tokenizer", "ngram", "trainable", "trainer", "train_drafter", "train", "experiments", "evaluate",
+     "count", "bench_model", "bench", "budget_report"],
     ["course.plots", "course.controls", "course.quiz", "course.atlas_words", "course.atlas_paths", "course.atlas",
      "course.widgets", "course.widgets.host", "course.widgets.map", "course"],
     ["__main__"],

@@ -1,4 +1,4 @@
-"""The command line: `flash41 budget`, `flash41 count`, `flash41 bench`, or the same after `python -m`."""
+"""The command line: `flash41 budget`, `flash41 count`, `flash41 bench`, `flash41 evaluate`, or the same after `python -m`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; returns the exit status: 0, or 2 for arguments or files that cannot be used."""
     argv = sys.argv[1:] if argv is None else list(argv)
     try:
-        known = argv[:1] == ["bench"] or argv[:1] == ["count"]
+        known = argv[:1] and argv[0] in ("bench", "count", "evaluate")
         arguments = _module_parser(argv[0]).parse_args(argv[1:]) if known else _parser().parse_args(argv)
         return arguments.run(arguments) or 0
     except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -46,10 +46,11 @@ def _one_line(error: Exception) -> str:
 
 def _parser() -> Parser:
     parser = Parser(prog="flash41", description="Tools of the course 890 Bytes.", allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="budget | count | bench")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="budget | count | bench | evaluate")
     _add_budget(commands)
     commands.add_parser("count", help="Parameters, active parameters and bytes of the release, counted.")
     commands.add_parser("bench", help="The codecs beside ml_dtypes, the fast path beside the plain one, timed on this machine.")
+    commands.add_parser("evaluate", help="What the small trained model has learned, measured from its checkpoint.")
     return parser
 
 

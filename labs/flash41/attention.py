@@ -86,8 +86,8 @@ class Attention(nn.Module):
         if self.role == FULL and not run.rows_written:
             self.write_rows(x, run)
         if hasattr(self, "indexer"):
-            self.choose(x, qr, rope, run)
-        core = (self.core_plain if run.plain else self.core)(q, window, run)   # [B, T, H, C]
+            run.choose(self, x, qr, rope)
+        core = run.core(self, q, window)                               # [B, T, H, C]
         run.note(f"attn.{self.layer}.core", core)
         return self.output(core, rope, run)
 

@@ -47,6 +47,14 @@ class Shared:
         """note() for a part that does not know its layer: noter("moe.3.")("weights", value)."""
         return lambda name, value: self.note(prefix + name, value)
 
+    def choose(self, attn: Attention, x: Tensor, qr: Tensor, rope) -> None:
+        """The rows of a selecting layer. A training pass, or an experiment, puts its own choice here."""
+        attn.choose(x, qr, rope, self)
+
+    def core(self, attn: Attention, q: Tensor, window: Tensor) -> Tensor:
+        """The attention core of a layer, [B, T, H, C]. A training pass puts its own form here."""
+        return (attn.core_plain if self.plain else attn.core)(q, window, self)
+
     def keep_last(self, tokens: int) -> None:
         """From here on the pass sees only its last `tokens` tokens; their windows start at the first of them."""
         before, self.places = self.places, self.places.last(tokens)

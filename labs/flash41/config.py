@@ -149,6 +149,24 @@ class Config:
         )  # fmt: skip
 
     @classmethod
+    def apprentice(cls) -> Config:
+        """The small model that was trained: every role and block, sized so that 32 of some hundred rows is a choice that matters."""
+        return cls(
+            vocab_size=1024, hidden_size=128, moe_intermediate_size=64, num_hidden_layers=8,
+            num_attention_heads=4, head_dim=64, qk_rope_head_dim=16, q_lora_rank=64, o_lora_rank=64, o_groups=2,
+            max_position_embeddings=4096, rope_scaling=RopeScaling(original_max_position_embeddings=1024),
+            n_routed_experts=8, num_experts_per_tok=2, sliding_window=32,
+            compress_ratios=(0, 0, 2, 2, 1, 1, 1, 1, 0, 0, 0),
+            kv_source_layer_ids=(2, 4), index_source_layer_ids=(2, 4, 6),
+            index_n_heads=4, index_head_dim=32, index_topk=32,
+            candidate_source_layer_id=4, candidate_topk_blocks=16, candidate_block_size=8,
+            engram_layer_ids=(1, 3), engram_num_embeddings=(30106, 30454), engram_vocab_size=5000,
+            engram_n_heads=2, engram_head_dim=32, engram_compressed_vocab_size=762, engram_pad_token_id=1022,
+            dspark_noise_token_id=1023, dspark_target_layer_ids=(5, 6, 7), dspark_markov_rank=64,
+            dspark_n_routed_experts=4, dspark_num_experts_per_tok=2,
+        )  # fmt: skip
+
+    @classmethod
     def from_json(cls, path: str | Path) -> Config:
         """Read a released composite file (its `text_config`) or a bare `text_config`. All keys must be there and known.
 

@@ -97,18 +97,23 @@ class Drafter:
     @torch.no_grad()
     def propose(self, cache, anchor: Tensor, *, temperature: float = 0.0, generator=None, notes: dict | None = None) -> Draft:
         """Draft block_size tokens after the anchor [B], the token that was just chosen and is not yet in the cache."""
-        c, size = self.config, self.config.dspark_block_size
-        ids = torch.full((len(anchor), size), c.dspark_noise_token_id, device=anchor.device)
-        ids[:, 0] = anchor
+        size = self.config.dspark_block_size
         positions = cache.lengths.to(anchor.device)[:, None] + torch.arange(size, device=anchor.device)
         run = DraftRun(cache, positions, notes)
+        return self.read_out(self.hidden(run, anchor), anchor, temperature, generator)
+
+    def hidden(self, run: DraftRun, anchor: Tensor) -> Tensor:
+        """Anchor and noise through the draft blocks.  anchor [B] -> [B, block, D], before the final norm."""
+        c = self.config
+        ids = torch.full(run.positions.shape, c.dspark_noise_token_id, device=anchor.device)
+        ids[:, 0] = anchor
         streams = embed_streams(self.model.embed.weight, ids, c.hc_mult)       # [B, block, S, D]
         mix = mhc.first_mix(streams, torch.promote_types(self.model.dtype, torch.float32))
         for block in self.blocks:
             streams, mix = block(streams, mix, run)
         hidden = mhc.collapse(streams, mix)                                    # [B, block, D]
         run.note("hidden", hidden)
-        return self.read_out(hidden, anchor, temperature, generator)
+        return hidden
 
     def read_out(self, hidden: Tensor, token: Tensor, temperature: float, generator) -> Draft:
         """Head, Markov term and confidence, one draft after the other.  hidden [B, block, D], token [B] the anchor."""

@@ -102,8 +102,8 @@ class BlockFormat:
         return values
 
     def roundtrip(self, x: Tensor) -> Tensor:
-        """What the cache gives back for x (fake quantisation), in x's own dtype."""
-        return self.decode(*self.encode(x)).to(x.dtype)
+        """What the cache gives back for x (fake quantisation), in x's own dtype. Gradients pass straight through."""
+        return _StraightThrough.apply(x, self)
 
     def _largest(self, rows: Tensor) -> Tensor:
         """Largest |x| of each group.  [R, C] -> float32 [R, C/group]."""
@@ -143,6 +143,18 @@ class BlockFormat:
     def _check_channels(self, channels: int) -> None:
         if not isinstance(channels, int) or channels <= 0 or channels % self.group:
             raise ValueError(f"{self.name}: channels = {channels}, must be a positive multiple of {self.group}")
+
+
+class _StraightThrough(torch.autograd.Function):
+    """Rounding forward, the identity backward: a step function has no slope to learn from."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, fmt: BlockFormat) -> Tensor:
+        return fmt.decode(*fmt.encode(x)).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
 
 
 E2M1_E4M3 = BlockFormat("E2M1", "E4M3", 16)

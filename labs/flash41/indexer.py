@@ -34,12 +34,12 @@ class Indexer(nn.Module):
         self.weights_proj = nn.Linear(config.hidden_size, self.heads, bias=False, **kw)
 
     def keys(self, latents: Tensor) -> Tensor:
-        """RMS(W_k latent), not yet rotated.  [B, n, C] -> [B, n, C_index]."""
-        return self.k_norm(self.wk(latents))
+        """RMS(W_k latent), not yet rotated.  [B, n, C] -> [B, n, C_index]. No gradient leaves the indexer: it has its own loss."""
+        return self.k_norm(self.wk(latents.detach()))
 
     def queries(self, x: Tensor, qr: Tensor, rope: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Rounded queries [B, T, H, C_index] and head weights [B, T, H] in float32 or wider."""
-        wide = torch.promote_types(x.dtype, torch.float32)
+        wide, x, qr = torch.promote_types(x.dtype, torch.float32), x.detach(), qr.detach()
         q = self.wq_b(qr).unflatten(-1, (self.heads, self.width))      # [B, T, H, C_index]
         q = apply_rope(q, *(part.unsqueeze(2) for part in rope))
         weights = self.weights_proj(x).to(wide) * self.width**-0.5 * self.heads**-0.5

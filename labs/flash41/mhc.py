@@ -38,15 +38,37 @@ FEW = 4  # matrices below which Python's own floats beat the call overhead of so
 def sinkhorn(logits: Tensor, rounds: int, eps: float) -> Tensor:
     """The same numbers, faster. A few tokens on a CPU: sixteen floats per token in plain Python. Many: tokens as the last
     axis, so that every sum and division runs along memory, in place."""
-    if logits.device.type == "cpu" and logits.numel() <= FEW * logits.shape[-1] ** 2:
+    if logits.device.type == "cpu" and not logits.requires_grad and logits.numel() <= FEW * logits.shape[-1] ** 2:
         first = (logits.softmax(-1) + eps).flatten(0, -3).tolist()
         return logits.new_tensor([_balance(matrix, rounds, eps) for matrix in first]).view(logits.shape)
     mix = (logits.softmax(-1) + eps).flatten(0, -3).permute(1, 2, 0).contiguous()  # [S, S, B * T]
-    mix.div_(mix.sum(0, keepdim=True).add_(eps))
-    for _ in range(rounds - 1):
-        mix.div_(mix.sum(1, keepdim=True).add_(eps))
-        mix.div_(mix.sum(0, keepdim=True).add_(eps))
+    if torch.is_grad_enabled() and mix.requires_grad:
+        mix = _Balance.apply(mix, rounds, eps)
+    else:
+        for step in range(2 * rounds - 1):
+            mix.div_(mix.sum(step % 2, keepdim=True).add_(eps))
     return mix.permute(2, 0, 1).reshape(logits.shape)
+
+
+class _Balance(torch.autograd.Function):
+    """The same steps with a gradient: y = x / (sum x + eps) has dx = (dy - sum(dy y)) / (sum x + eps), step by step backwards."""
+
+    @staticmethod
+    def forward(ctx, mix: Tensor, rounds: int, eps: float) -> Tensor:
+        ctx.steps = []
+        for step in range(2 * rounds - 1):
+            total = mix.sum(step % 2, keepdim=True).add_(eps)
+            mix = mix / total
+            ctx.steps.append((mix, total))
+        return mix.clone()
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        gradient = gradient.contiguous().clone()
+        for step in range(len(ctx.steps) - 1, -1, -1):
+            mix, total = ctx.steps[step]
+            gradient.sub_((gradient * mix).sum(step % 2, keepdim=True)).div_(total)
+        return gradient, None, None
 
 
 def _balance(rows: list[list[float]], rounds: int, eps: float) -> list[list[float]]:
@@ -92,6 +114,9 @@ def collapse(streams: Tensor, a: Tensor) -> Tensor:
 
 def write_back(streams: Tensor, y: Tensor, c: Tensor, b: Tensor) -> Tensor:
     """x'_k = C_k y + sum_j B_jk x_j (the first index is summed).  streams [B, T, S, D], y [B, T, D] -> [B, T, S, D]."""
+    if torch.is_grad_enabled():  # one product of [B; C] with [x; y]: the form whose backward is cheap
+        weights = torch.cat([b, c.unsqueeze(-2)], dim=-2).mT.contiguous()      # [B, T, S, S + 1]
+        return (weights @ torch.cat([streams, y.unsqueeze(-2)], dim=-2).to(b.dtype)).to(streams.dtype)
     out = c.unsqueeze(-1) * y.unsqueeze(-2).to(c.dtype)                # [B, T, S, D]
     out.view(-1, *out.shape[2:]).baddbmm_(b.mT.flatten(0, 1), streams.to(b.dtype).flatten(0, 1))  # [B * T, S, D], in place
     return out.to(streams.dtype)

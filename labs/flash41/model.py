@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from . import ced, mhc
+from . import ced, checkpoint, mhc
 from .block import Block, Shared
 from .cache import KVCache
 from .config import Config
@@ -38,6 +38,14 @@ class Model(nn.Module):
         self.register_buffer("token_map", _checked_map(token_map, config).to(device), persistent=False)
         initialise(self, seed)
 
+    @classmethod
+    def pretrained(cls, name: str = "apprentice", *, dtype=torch.float32, device=None) -> Model:
+        """A trained model that comes with the package, its token map included. Raises ValueError for a name that there is not."""
+        config, token_map, state, _ = checkpoint.read(checkpoint.path_of(name))
+        model = cls(config, token_map=token_map, dtype=dtype, device=device)
+        model.load_state_dict(state)
+        return model.requires_grad_(False)
+
     @property
     def device(self) -> torch.device:
         return self.embed.weight.device
@@ -66,6 +74,10 @@ class Model(nn.Module):
     ) -> tuple[Tensor, Shared]:
         """The forward pass without the commit: logits and what the pass shared."""
         run = self.start(ids, cache, live, image_mask, path, notes)
+        return self.through(run, ids, image_embeds, image_mask, schedule), run
+
+    def through(self, run: Shared, ids: Tensor, image_embeds=None, image_mask=None, schedule: str = "exact") -> Tensor:
+        """Embedding, layers, head: the path, top to bottom.  [B, T] -> [B, T, V]."""
         streams = embed_streams(self.embed.weight, ids, self.config.hc_mult, image_embeds, image_mask)  # [B, T, S, D]
         mix = mhc.first_mix(streams, torch.promote_types(self.dtype, torch.float32))                    # [B, T, S]
         decoder, kept = ced.first_decoder_layer(self.config), ced.replay_tokens(self.config, ids.shape[1], schedule)
@@ -76,7 +88,7 @@ class Model(nn.Module):
             if layer in self.config.dspark_target_layer_ids:
                 run.features.append(streams.mean(2))                   # [B, T, D]
             streams, mix = block(streams, mix, run)
-        return self.logits(mhc.collapse(streams, mix), run), run
+        return self.logits(mhc.collapse(streams, mix), run)
 
     def commit(self, run: Shared, counts: Tensor) -> None:
         """Keep the first counts [B] tokens of a staged pass, the drafter's context among them."""
@@ -85,11 +97,13 @@ class Model(nn.Module):
         run.cache.advance(counts.cpu())
         run.cache.window_start.copy_(run.window_start)
 
-    def start(self, ids: Tensor, cache: KVCache, live: Tensor, image_mask: Tensor | None, path: str, notes) -> Shared:
+    def start(
+        self, ids: Tensor, cache: KVCache, live: Tensor, image_mask: Tensor | None, path: str, notes, kind: type[Shared] = Shared
+    ) -> Shared:
         """Where the tokens stand, their compressed ids for Engram, and which are text."""
         cache.discard()
         places = Places.of(cache.lengths.to(self.device), live)
-        run = Shared(cache, places, path == "plain", notes=notes, image=image_mask, window_start=torch.zeros_like(places.start))
+        run = kind(cache, places, path == "plain", notes=notes, image=image_mask, window_start=torch.zeros_like(places.start))
         run.text = live if image_mask is None else live & ~image_mask
         if self.config.engram_layer_ids:
             depth = self.config.engram_max_ngram_size
