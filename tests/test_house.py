@@ -20,7 +20,8 @@ FLOORS = [
     ["generate", "tokenizer", "ngram", "trainable", "trainer", "train_drafter", "train", "experiments", "evaluate",
      "count", "bench_model", "bench", "budget_report"],
     ["course.plots", "course.controls", "course.quiz", "course.atlas_words", "course.atlas_paths", "course.atlas",
-     "course.widgets", "course.widgets.host", "course.widgets.map", "course"],
+     "course.records", "course.traffic", "course.trace", "course.widgets", "course.widgets.host", "course.widgets.map",
+     "course.widgets.layers", "course.widgets.visibility", "course"],
     ["__main__"],
 ]
 ORDER = [module for floor in FLOORS for module in floor]
