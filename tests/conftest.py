@@ -7,7 +7,7 @@ import pytest
 import torch
 
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
-LAST = ("test_numbers.py", "test_repository.py", "test_site.py", "test_gates.py", "test_browser.py")
+LAST = ("test_layer_explorers.py", "test_numbers.py", "test_repository.py", "test_site.py", "test_gates.py", "test_browser.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

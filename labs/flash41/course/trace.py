@@ -223,6 +223,7 @@ def write(model: Model, text: str = PASSAGE) -> None:
 
 
 def main() -> None:
+    """Print the trace of the apprentice, or write both records."""
     parser = argparse.ArgumentParser(description="What the trained apprentice does with one passage, block by block.")
     parser.add_argument("--write", action="store_true", help="write the records that the pages show")
     writes, model = parser.parse_args().write, Model.pretrained("apprentice")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from html import escape
 
 from ...budget import budget, whole
@@ -84,7 +85,7 @@ def _same(c: Config, layer: int) -> tuple:
 def _line(c: Config, first: int, last: int, tokens: int) -> str:
     sizes, row = row_bytes(c), traffic(c, first, "decode", tokens)
     prompt = traffic(c, first, "prefill", tokens)["queries"]
-    rate = whole(budget(c).layers[first].main_slope + budget(c).layers[first].index_slope) if first < c.num_hidden_layers else 0
+    rate = whole(Fraction(sizes["rows"] + sizes["keys"], c.compress_ratios[first])) if _role(c, first) == FULL else 0
     moved = [sum(rows * sizes[part] for part, rows in row[way].items()) for way in ("reads", "writes")]
     own = {None: "–", first: "its own"}
     sources = [own.get(source, f"layer {source}") for source in (c.kv_source(first), c.index_source(first))]
