@@ -10,7 +10,6 @@ import torch
 
 from conftest import ROOT
 from course_widgets import WIDGETS, classic_script, page_style
-from flash41.cache import KVCache
 from flash41.compressor import visible_rows
 from flash41.config import Config
 from flash41.course import show_layers, show_visibility
@@ -65,21 +64,33 @@ def context(browser):
     context.close()
 
 
-def opened(context, home: str, name: str):
-    """A page; whatever a test does there, nothing leaves the site and the console stays silent."""
-    visit = Visit()
-    yield open_page(context, home, f"book/{name}.html", visit)
+RESET = """(state) => {
+  const { model } = document.querySelector("course-widget");
+  document.activeElement.blur();
+  for (const [key, value] of Object.entries(state)) model.set(key, value);
+}"""
+
+
+@pytest.fixture(scope="module")
+def pages(browser, home):
+    """Both pages, each opened once; nothing leaves the site and the console stays silent, whatever the tests do there."""
+    context, visit = context_for(browser, "light"), Visit()
+    context.set_default_timeout(20_000)  # ms
+    yield {name: open_page(context, home, f"book/{name}.html", visit) for name in NAMES}
+    context.close()
     assert (visit.outside, visit.complaints) == ([], [])
 
 
 @pytest.fixture
-def layers(context, home):
-    yield from opened(context, home, "layers")
+def layers(pages):
+    pages["layers"].evaluate(RESET, {"selected": 20, "phase": "decode", "tokens": 131_072})
+    return pages["layers"]
 
 
 @pytest.fixture
-def visibility(context, home):
-    yield from opened(context, home, "visibility")
+def visibility(pages):
+    pages["visibility"].evaluate(RESET, {"layer": 4, "query": 134})
+    return pages["visibility"]
 
 
 def keyed(page, key: str | int):
@@ -363,6 +374,8 @@ def test_forced_colours_keep_state_visible(layers, visibility):
     assert keyed(visibility, "layer4").evaluate(style) == "solid" and keyed(visibility, "layer5").evaluate(style) == "none"
     fills = visibility.evaluate("() => ['seen', 'chosen'].map((name) => getComputedStyle(document.querySelector(`path.vi-${name}`)).fill)")
     assert fills[0] != fills[1]
+    for page in (layers, visibility):
+        page.emulate_media(forced_colors="none")
 
 
 # -- live, both ways -------------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""What the trained apprentice did with one passage, as the pages show it. `python -m flash41.course.trace --write` makes it."""
+"""What the trained apprentice did with one passage, as the pages show it.
+
+`python -m flash41.course.trace --write` makes both files.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,9 @@ class Run:
 
 @torch.no_grad()
 def run(model: Model, text: str, words: Tokenizer | None = None) -> Run:
-    """Prefill, the most likely next token, drafts after it, and their verification in one more pass. Raises ValueError for a text without two tokens."""
+    """Prefill, the most likely next token, drafts after it, their verification in one more pass.
+
+    Raises ValueError for a text without two tokens."""
     words, notes, held = words or Tokenizer.load(), {}, {}
     ids = torch.tensor([words.encode(text)])                           # [1, T]
     if ids.numel() < 2:
@@ -132,9 +134,9 @@ def _choice(r: Run):
     for layer in c.index_source_layer_ids:
         chosen = _chosen(r.last(f"index.{layer}.topk"))
         seen = r.ids.shape[1] // c.compress_ratios[layer]
-        yield f"layer {layer}: rows that the last token chose of {seen}", _list(chosen)
+        yield f"layer {layer}: the last token chose {len(chosen)} of {seen} rows", _runs(chosen)
     groups = _chosen(r.last("candidates"))
-    yield f"candidate groups of {c.candidate_block_size} rows", _list(groups)
+    yield f"candidate groups of {c.candidate_block_size} rows", _runs(groups)
     yield "index keys read in one step", f"{total_bytes(c, 'decode', r.ids.shape[1] + 1)['reads']['keys']:,} B"
 
 
@@ -162,7 +164,8 @@ def _cache(r: Run):
 def _experts(r: Run):
     for layer in range(r.model.config.num_hidden_layers):
         chosen, weights = r.last(f"moe.{layer}.indices"), r.last(f"moe.{layer}.weights")
-        yield f"layer {layer}: experts of the last token", ", ".join(f"{int(e)} × {w:.2f}" for e, w in zip(chosen, weights, strict=True))
+        mix = (f"{int(expert)} × {weight:.2f}" for expert, weight in zip(chosen, weights, strict=True))
+        yield f"layer {layer}: experts of the last token", ", ".join(mix)
 
 
 def _head(r: Run):
@@ -198,7 +201,14 @@ def _chosen(places: Tensor) -> list[int]:
 
 
 def _list(values) -> str:
-    return ", ".join(str(int(value)) for value in values) or "none"
+    return ", ".join(str(int(value)) for value in values)
+
+
+def _runs(places: list[int]) -> str:
+    """Ascending places with neighbours drawn together: 0–3, 7."""
+    starts = [place for place in places if place - 1 not in places]
+    ends = [place for place in places if place + 1 not in places]
+    return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in zip(starts, ends, strict=True)) or "none"
 
 
 def _values(values: Tensor, count: int = 4) -> str:

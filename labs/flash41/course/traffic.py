@@ -35,7 +35,7 @@ def candidate_rows(config: Config, visible: int) -> int:
 def traffic(config: Config, layer: int, phase: str, tokens: int) -> dict:
     """{"queries": n, "scores": n, "reads": {part: rows}, "writes": {part: rows}} of one layer at a context of `tokens` tokens.
 
-    layer counts on through the draft blocks. scores: index scores computed, over all queries. Raises ValueError for anything else.
+    layer counts on through the draft blocks. scores: index scores, over all queries. Raises ValueError for anything else.
     """
     c, last = config, config.num_hidden_layers + config.num_nextn_predict_layers - 1
     if phase not in PHASES:
@@ -66,7 +66,7 @@ def traffic(config: Config, layer: int, phase: str, tokens: int) -> dict:
 
 
 def _scores(config: Config, layer: int, tokens: int, queries: int) -> int:
-    """Index scores of the last `queries` of `tokens` tokens: every visible row, or every candidate behind the candidate source."""
+    """Index scores of the last `queries` of `tokens` tokens: every visible row, or every candidate after their source."""
     ratio, source = config.compress_ratios[layer], config.candidate_source_layer_id
     counts = ((t + 1) // ratio for t in range(tokens - queries, tokens))
     if config.roles[layer] == REINDEX and layer > source:

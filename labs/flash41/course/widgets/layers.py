@@ -33,7 +33,8 @@ def _data(c: Config) -> dict:
     """What the page computes with: roles and sources per layer, sizes, and the words of the cards."""
     blocks = range(c.num_hidden_layers + c.num_nextn_predict_layers)
     return {
-        "layers": [{"role": _role(c, i), "ratio": c.compress_ratios[i], "rows": c.kv_source(i), "choice": c.index_source(i)} for i in blocks],
+        "layers": [{"role": _role(c, i), "ratio": c.compress_ratios[i], "rows": c.kv_source(i), "choice": c.index_source(i)}
+                   for i in blocks],
         "count": c.num_hidden_layers, "decoder": first_decoder_layer(c), "most": c.max_position_embeddings,
         "window": c.sliding_window, "topk": c.index_topk, "group": c.candidate_block_size, "groups": c.candidate_topk_blocks,
         "candidateSource": c.candidate_source_layer_id, "bytes": row_bytes(c), "roles": _roles(c),
@@ -68,7 +69,8 @@ def _table(c: Config, tokens: int) -> str:
         if layer == count or _same(c, start) != _same(c, layer):
             lines += _line(c, start, layer - 1, tokens)
             start = layer
-    names = ("Layers", "Role", "Rows of", "Choice of", "Kept, B per token", "Read, B per step", "Written, B per step", "Run on, of the prompt")
+    names = ("Layers", "Role", "Rows of", "Choice of", "Kept, B per token", "Read, B per step", "Written, B per step",
+             "Run on, of the prompt")
     heads = "".join(f'<th scope="col">{name}</th>' for name in names)
     sums = total_bytes(c, "decode", tokens)
     foot = (f'<tr><th scope="row">all {c.num_hidden_layers}</th><td></td><td></td><td></td><td>{budget(c).total:,}</td>'

@@ -14,7 +14,7 @@ LAYER, QUERY = 4, 134  # what a page opens with
 def show_visibility(layer: int = LAYER, query: int | None = None, recording: dict | None = None):
     """Query tokens against compressed rows, as a picture and on the passage itself.
 
-    recording: what `course.trace.visibility(model, text)` returns; by default the trained apprentice's, which comes with the course.
+    recording: what `course.trace.visibility(model, text)` returns; by default the trained apprentice's, which comes along.
     layer and query: what is shown first; state `.layer` and `.query`. Raises ValueError for a layer or a token that there is not.
     """
     recording = recorded("visibility") if recording is None else recording
@@ -52,7 +52,8 @@ def _line(record: dict, layer: int, query: int) -> str:
     if record["candidateSource"] is not None and layer >= record["candidateSource"]:
         groups = ", ".join(map(str, places(record["candidates"][query])))
     text = ", ".join(_quoted("".join(tokens[row * ratio : (row + 1) * ratio])) for row in rows)
-    cells = (f"{max(0, query - record['window'] + 1)}–{query}", f"{(query + 1) // ratio}", groups, ", ".join(map(str, rows)), text)
+    window = f"{max(0, query - record['window'] + 1)}–{query}"
+    cells = (window, f"{(query + 1) // ratio}", groups, ", ".join(map(str, rows)), text)
     pairs = "two tokens to a row" if ratio > 1 else "one token to a row"
     return f'<tr><th scope="row">{layer}, {pairs}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
