@@ -15,7 +15,7 @@ NAMES = ("trace", "visibility")
 
 @functools.cache
 def recorded(name: str) -> dict:
-    """"trace": label of a block -> facts of one run; "visibility": tokens, chosen rows, candidates. ValueError for another name."""
+    """"trace": label of a block -> facts of one run; "visibility": tokens, chosen rows, candidates. ValueError otherwise."""
     if name not in NAMES:
         raise ValueError(f"name = {name!r}, must be one of {NAMES}")
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
