@@ -14,7 +14,7 @@ from flash41.count import summary
 from flash41.embedding import Places, embed_streams
 from flash41.formats import E2M1_E8M0
 from flash41.indexer import NONE, best, candidate_blocks, rows_of_blocks, scores
-from flash41.layers import apply_rope, rope_frequencies, rope_table
+from flash41.layers import apply_rope, rms_norm, rope_frequencies, rope_table
 
 CONSTANTS = np.load(Path(__file__).parent / "golden" / "constants.npz")
 
@@ -235,6 +235,59 @@ def test_experts_packed_as_fp4_equal_their_rounded_twin_and_cost_18_800_640_byte
     x = seeded(5, 64, seed=9, dtype=torch.float32)
     assert torch.equal(packed(x), plain(x))
     assert packed.nbytes == 3 * 32 * 64 // 2 + 3 * 32 * 64 // 32
+
+
+# -- training ----------------------------------------------------------------------------------------------------
+
+
+def gradients(function, *inputs):
+    inputs = [x.clone().requires_grad_() for x in inputs]
+    return torch.autograd.grad(function(*inputs).square().sum(), inputs)
+
+
+def same_gradients(fast, plain, *inputs):
+    pairs = zip(gradients(fast, *inputs), gradients(plain, *inputs), strict=True)
+    return all(torch.allclose(ours, theirs, rtol=1e-9, atol=1e-10) for ours, theirs in pairs)
+
+
+def test_what_works_in_place_has_the_gradients_of_the_plain_formulas():
+    x, weight = seeded(2, 3, 8), seeded(8, seed=1)
+    assert same_gradients(lambda x, w: rms_norm(x, w, 1e-6), lambda x, w: w * x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt(), x, weight)
+    cos, sin = rope_table(torch.arange(3), rope_frequencies(4, 100).double())
+
+    def turn(x):
+        a, b = x[..., 4::2], x[..., 5::2]
+        return torch.cat([x[..., :4], torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)], dim=-1)
+
+    assert same_gradients(lambda x: apply_rope(x, cos, sin), turn, x)
+    streams, y, c, b = seeded(2, 3, 4, 8), seeded(2, 3, 8, seed=2), seeded(2, 3, 4, seed=3), seeded(2, 3, 4, 4, seed=4)
+    assert same_gradients(mhc.write_back, lambda x, y, c, b: c[..., None] * y[..., None, :] + torch.einsum("btjk,btjd->btkd", b, x), streams, y, c, b)
+    assert same_gradients(mhc.collapse, lambda x, a: (a[..., None] * x).sum(-2), streams, c)
+    matrices = [seeded(6, 8, seed=5), seeded(8, 6, seed=6), seeded(6, 8, seed=7)]
+    silu = torch.nn.functional.silu
+    assert same_gradients(lambda x, u, v, w, g: moe.swiglu(x, u, v, w, 1.5, g),
+                          lambda x, u, v, w, g: (g * silu((x @ u.mT).clamp(max=1.5)) * (x @ w.mT).clamp(-1.5, 1.5)) @ v.mT,
+                          x.flatten(0, 1), *matrices, seeded(6, 1, seed=8))  # fmt: skip
+    q, window, chosen, sink = seeded(1, 4, 3, 8), seeded(1, 6, 8, seed=1), seeded(1, 5, 8, seed=2), seeded(3, seed=5)
+    near, far = seeded(1, 4, 6, seed=3) > 0, seeded(1, 4, 5, seed=4) > 0
+    assert same_gradients(lambda q, w, k, s: attend(q, w, near, k[:, None].expand(-1, 4, -1, -1), far, s),
+                          lambda q, w, k, s: attend_plain(q, torch.cat([w, k], 1), torch.cat([near, far], -1), s),
+                          q, window, chosen, sink)  # fmt: skip
+
+
+def test_sites_experts_and_engram_pass_gradcheck():
+    config = Config.tiny().replace(hc_sinkhorn_iters=3)
+    block = moe.MoE(config, 4, 2, dtype=torch.float64)
+    parameters = mhc.site_parameters(config, dtype=torch.float64)
+    memory = engram.Engram(config, 1, dtype=torch.float64)
+    for seed, parameter in enumerate([*block.parameters(), *parameters, *memory.parameters()]):
+        parameter.data = seeded(*parameter.shape, seed=seed) / 8
+    streams, x = seeded(1, 5, 4, 64), seeded(5, 64)
+    assert same_gradients(lambda x: mhc.coefficients(x, *parameters, config)[2], lambda x: mhc.coefficients(x, *parameters, config, True)[2], streams)
+    chosen, weights = (part.detach() for part in block.gate(x))
+    assert same_gradients(lambda x, w: block.chosen_experts(x, chosen, w), lambda x, w: block.all_experts(x, chosen, w), x, weights)
+    steps, live = torch.randint(0, 50, (1, 2, config.engram_max_ngram_size)), torch.ones(1, 2, dtype=torch.bool)
+    assert torch.autograd.gradcheck(lambda x: memory(x, steps, live), streams[:, :2].clone().requires_grad_(), fast_mode=True)
 
 
 # -- counting ----------------------------------------------------------------------------------------------------

@@ -233,6 +233,27 @@ def test_rate_warms_up_and_falls_to_its_floor():
         plan.stage(100)
 
 
+def test_rate_ends_in_a_linear_descent():
+    plan = Plan((Stage(100, 1, 16),), warm_up=10, horizon=200, cool_down=20)
+    whole = Plan((Stage(200, 1, 16),), warm_up=10)
+    assert [plan.rate_at(step) for step in range(81)] == [whole.rate_at(step) for step in range(81)]
+    assert plan.rate_at(90) == pytest.approx(whole.rate_at(90) / 2) and plan.rate_at(99) == pytest.approx(whole.rate_at(99) / 20)
+
+
+def test_thinned_tables_lack_the_stated_share_of_rows_another_one_at_every_step():
+    model, ids = lively(), text(64)[None]
+    _, seen = run_pass(model, ids, absent=0.4, salt=3)
+    rows = torch.arange(30_000).view(1, -1, 6)
+    left = seen.thin(rows, torch.ones(*rows.shape, 2))
+    assert left.unique().tolist() == pytest.approx([0.0, 1 / 0.6])
+    assert float((left == 0).float().mean()) == pytest.approx(0.4, abs=0.02)
+    seen.salt = 4
+    again = seen.thin(rows, torch.ones(*rows.shape, 2))
+    assert float(((left == 0) & (again == 0)).float().mean()) == pytest.approx(0.16, abs=0.05)
+    seen.absent = 0.0
+    assert torch.equal(seen.thin(rows, left), left)
+
+
 # -- the drafter -------------------------------------------------------------------------------------------------
 
 

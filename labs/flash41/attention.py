@@ -19,7 +19,7 @@ from .config import FULL, WINDOW, Config
 from .indexer import NONE, Indexer, as_mask, best, candidate_blocks, rows_of_blocks, scores, scores_of
 from .layers import RMSNorm, apply_rope, layer_frequencies, rope_table
 
-QUERIES = 96  # queries that the fast path handles at a time
+QUERIES = 64  # queries that the fast path handles at a time
 SCAN = 2048  # index keys that a decode step scores at a time
 
 
@@ -42,12 +42,14 @@ def attend(q: Tensor, window: Tensor, in_window: Tensor, chosen: Tensor | None, 
     """
     batch, tokens, heads, width = q.shape
     q = q * width**-0.5                                                # [B, T, H, C]
-    near = (q.flatten(1, 2) @ window.mT).unflatten(1, (tokens, heads))  # [B, T, H, M]
-    parts = [near.masked_fill_(~in_window.unsqueeze(2), -torch.inf)]
+    parts = [(q.flatten(1, 2) @ window.mT).unflatten(1, (tokens, heads))]  # [B, T, H, M]
     if chosen is not None:
-        parts.append((q @ chosen.mT).masked_fill_(~is_chosen.unsqueeze(2), -torch.inf))  # [B, T, H, K]
-    parts.append(sink.to(q.dtype).expand(batch, tokens, heads).unsqueeze(-1))            # [B, T, H, 1]
-    p = torch.cat(parts, dim=-1).softmax(-1)                           # [B, T, H, M + K + 1]
+        parts.append(q @ chosen.mT)                                    # [B, T, H, K]
+    s = torch.cat([*parts, sink.to(q.dtype).expand(batch, tokens, heads).unsqueeze(-1)], dim=-1)  # [B, T, H, M + K + 1]
+    seen = in_window if chosen is None else torch.cat([in_window, is_chosen], dim=-1)    # [B, T, M + K]
+    unseen = q.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)   # filled once per token, not per head: adding is fast
+    s[..., :-1] += unseen.unsqueeze(2)
+    p = s.softmax(-1)                                                  # [B, T, H, M + K + 1]
     span = window.shape[1]
     o = (p[..., :span].flatten(1, 2) @ window).unflatten(1, (tokens, heads))  # [B, T, H, C]
     return o if chosen is None else o.add_(p[..., span:-1] @ chosen)

@@ -55,6 +55,8 @@ class Shared:
         """The attention core of a layer, [B, T, H, C]. A training pass puts its own form here."""
         return (attn.core_plain if self.plain else attn.core)(q, window, self)
 
+    thin = None  # a training pass leaves out some of Engram's rows
+
     def keep_last(self, tokens: int) -> None:
         """From here on the pass sees only its last `tokens` tokens; their windows start at the first of them."""
         before, self.places = self.places, self.places.last(tokens)
@@ -117,7 +119,7 @@ class Block(nn.Module):
         """Engram before the layer, where it has one: streams [B, T, S, D] -> streams."""
         if not hasattr(self, "engram"):
             return streams
-        streams = self.engram(streams, run.steps, run.text, run.noter(f"engram.{self.layer}."))
+        streams = self.engram(streams, run.steps, run.text, run.noter(f"engram.{self.layer}."), run.thin)
         run.note(f"engram.{self.layer}.out", streams)
         return streams
 

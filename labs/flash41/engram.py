@@ -105,12 +105,16 @@ class Engram(nn.Module):
         self.q_weight = nn.Parameter(torch.empty(config.hc_mult, config.hidden_size, **kw))
         self.k_weight = nn.Parameter(torch.empty(config.hc_mult, config.hidden_size, **kw))
 
-    def forward(self, streams: Tensor, steps: Tensor, live: Tensor, note=lambda name, value: None) -> Tensor:
-        """Add the looked-up value to every stream, as much as its gate opens. live False (image, padding): gate 0."""
+    def forward(self, streams: Tensor, steps: Tensor, live: Tensor, note=lambda name, value: None, thin=None) -> Tensor:
+        """Add the looked-up value to every stream, as much as its gate opens. live False (image, padding): gate 0.
+
+        thin(rows, fetched): what a training pass leaves of the fetched rows.
+        """
         rows = bucket_ids(steps, self.factors, self.primes, self.first)   # [B, T, columns]
-        fetched = nn.functional.embedding(rows, self.embed.weight).flatten(-2)  # [B, T, columns * head_dim]
+        fetched = nn.functional.embedding(rows, self.embed.weight)        # [B, T, columns, head_dim]
+        fetched = fetched if thin is None else thin(rows, fetched)
         width, dim = streams.shape[-2:]
-        keys, value = self.wkv(fetched).split([width * dim, dim], dim=-1)
+        keys, value = self.wkv(fetched.flatten(-2)).split([width * dim, dim], dim=-1)
         keys = keys.unflatten(-1, (width, dim))                           # [B, T, S, D]
         gate = self.gate(streams, keys).masked_fill(~live[..., None], 0)  # [B, T, S]
         note("hash_ids", rows)

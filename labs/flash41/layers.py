@@ -20,7 +20,8 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     x [..., C]; weight [C] or None for no gain. eps 1e-20 would underflow in fp16: hence the wide arithmetic.
     """
     wide = x.to(torch.promote_types(x.dtype, torch.float32))                 # [..., C]
-    normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)  # [..., C]
+    mean_square = torch.linalg.vector_norm(wide, dim=-1, keepdim=True).square() / x.shape[-1]  # [..., 1]
+    normed = wide * torch.rsqrt(mean_square + eps)                           # [..., C]
     return (normed if weight is None else normed * weight.to(wide.dtype)).to(x.dtype)
 
 
@@ -74,13 +75,11 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, *, inverse: bool = False) ->
     dim = 2 * cos.shape[-1]
     if x.shape[-1] < dim:
         raise ValueError(f"x has {x.shape[-1]} channels, must have at least the {dim} that rotate")
-    wide = torch.promote_types(x.dtype, cos.dtype)
-    even, odd = x[..., -dim:].to(wide).unflatten(-1, (-1, 2)).unbind(-1)     # [..., dim/2] each
-    sin = -sin if inverse else sin
+    wide = torch.promote_types(torch.promote_types(x.dtype, cos.dtype), torch.float32)
+    turn = torch.complex(cos.to(wide), (-sin if inverse else sin).to(wide))  # [..., dim/2]: a pair (a, b) turns as a + bi
+    pairs = x[..., -dim:].to(wide).unflatten(-1, (-1, 2)).contiguous()       # [..., dim/2, 2]
     turned = x.clone()                                                       # [..., C]
-    pairs = turned[..., -dim:].unflatten(-1, (-1, 2))                        # [..., dim/2, 2], a view
-    pairs[..., 0] = even * cos - odd * sin
-    pairs[..., 1] = even * sin + odd * cos
+    turned[..., -dim:] = torch.view_as_real(torch.view_as_complex(pairs) * turn).flatten(-2)
     return turned
 
 

@@ -41,13 +41,13 @@ def sinkhorn(logits: Tensor, rounds: int, eps: float) -> Tensor:
     if logits.device.type == "cpu" and not logits.requires_grad and logits.numel() <= FEW * logits.shape[-1] ** 2:
         first = (logits.softmax(-1) + eps).flatten(0, -3).tolist()
         return logits.new_tensor([_balance(matrix, rounds, eps) for matrix in first]).view(logits.shape)
-    mix = (logits.softmax(-1) + eps).flatten(0, -3).permute(1, 2, 0).contiguous()  # [S, S, B * T]
+    mix = logits.flatten(0, -3).permute(1, 2, 0).contiguous().softmax(1) + eps     # [S, S, B * T]
     if torch.is_grad_enabled() and mix.requires_grad:
         mix = _Balance.apply(mix, rounds, eps)
     else:
         for step in range(2 * rounds - 1):
             mix.div_(mix.sum(step % 2, keepdim=True).add_(eps))
-    return mix.permute(2, 0, 1).reshape(logits.shape)
+    return mix.permute(2, 0, 1).contiguous().view(logits.shape)  # strided matrices would send write_back through a loop per token
 
 
 class _Balance(torch.autograd.Function):

@@ -89,9 +89,10 @@ class MoE(nn.Module):
         order = experts.flatten().argsort(stable=True)                 # [n * k]
         token, weight = order // experts.shape[1], weights.flatten()[order].unsqueeze(-1)
         counts = experts.flatten().bincount(minlength=len(self.experts)).tolist()
-        for expert, tokens, w in zip(self.experts, token.split(counts), weight.split(counts), strict=True):
+        parts = (t.split(counts) for t in (token, x.index_select(0, token), weight))
+        for expert, tokens, own, w in zip(self.experts, *parts, strict=True):
             if len(tokens):
-                out.index_add_(0, tokens, expert(x[tokens], w).to(out.dtype))
+                out.index_add_(0, tokens, expert(own, w).to(out.dtype))
         return out
 
 
@@ -127,7 +128,7 @@ class PackedExpert(nn.Module):
 def swiglu(x: Tensor, w1: Tensor, w2: Tensor, w3: Tensor, limit: float, weight: Tensor | None = None) -> Tensor:
     """W_2(weight * silu(min(W_1 x, limit)) * clamp(W_3 x, ±limit)), products in x's dtype, the rest in float32 or wider."""
     wide = torch.promote_types(x.dtype, torch.float32)
-    gate = (x @ w1.mT).to(wide).clamp(max=limit)                       # [n, width]
-    up = (x @ w3.mT).to(wide).clamp(-limit, limit)                     # [n, width]
-    hidden = F.silu(gate) * up
-    return (hidden if weight is None else weight * hidden).to(x.dtype) @ w2.mT
+    gate = (x @ w1.mT).to(wide).clamp_(max=limit)                      # [n, width]
+    up = (x @ w3.mT).to(wide).clamp_(-limit, limit)                    # [n, width]
+    hidden = F.silu(gate).mul_(up)
+    return (hidden if weight is None else hidden.mul_(weight)).to(x.dtype) @ w2.mT

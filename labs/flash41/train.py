@@ -3,7 +3,7 @@
     loss = cross-entropy + KL(attention mass over compressed rows || softmax of the index scores)
 
 Stage 1 attends to all visible rows, so that the indexer has a teacher before it chooses; stage 2 attends to its choice; stage 3
-does so at longer contexts. The drafter then learns on the frozen model (`train_drafter`). The release describes no recipe for
+leaves out a part of Engram's rows at every step, since the tables learn the text by heart otherwise; stage 4 has longer contexts. The drafter then learns on the frozen model (`train_drafter`). The release describes no recipe for
 indexer, drafter and stages: these are choices of this course. `make train` runs all of it, or goes on where it was stopped.
 """
 
@@ -29,7 +29,10 @@ from .train_drafter import drafter_objective, greedy_text
 from .trainable import index_loss, run_pass
 from .trainer import Plan, Stage, Trainer, run
 
-BACKBONE = Plan((Stage(600, 8, 256, sparse=False), Stage(1800, 8, 256), Stage(300, 2, 1024)))
+BACKBONE = Plan(
+    (Stage(600, 8, 256, sparse=False), Stage(600, 8, 256), Stage(700, 8, 256, absent=0.4), Stage(200, 2, 1024, absent=0.4)),
+    horizon=2700, cool_down=900,
+)  # fmt: skip
 DRAFTER = Plan((Stage(700, 8, 256),), rate=2e-3)
 
 
@@ -48,7 +51,7 @@ def prepare(model: Model) -> None:
 
 def objective(model: Model, inputs: Tensor, targets: Tensor, stage: Stage, step: int):
     """Loss, its two parts, and the experts chosen, of one part of a batch [B, T]."""
-    logits, seen = run_pass(model, inputs, sparse=stage.sparse)
+    logits, seen = run_pass(model, inputs, sparse=stage.sparse, absent=stage.absent, salt=step)
     text, index = F.cross_entropy(logits.flatten(0, 1), targets.flatten()), index_loss(seen)
     gates = {model.layers[layer].ffn.gate: chosen for layer, chosen in seen.chosen_experts.items()}
     return text + index, {"loss": text.item(), "index": index.item()}, gates
@@ -94,7 +97,11 @@ def apprentice(folder: Path, *, shorter: int = 1, say: Callable[[str], None] = p
 
 def scaled(plan: Plan, shorter: int) -> Plan:
     """The plan with 1 / shorter of the steps of every stage, at least one each."""
-    return replace(plan, stages=tuple(replace(stage, steps=math.ceil(stage.steps / shorter)) for stage in plan.stages))
+    def cut(steps: int | None) -> int | None:
+        return steps and math.ceil(steps / shorter)
+
+    stages = tuple(replace(stage, steps=cut(stage.steps)) for stage in plan.stages)
+    return replace(plan, stages=stages, horizon=cut(plan.horizon), cool_down=cut(plan.cool_down))
 
 
 def main() -> int:

@@ -49,6 +49,7 @@ class GradCache:
 @dataclass
 class TrainingRun(Shared):
     """What the layers of one training pass share. `sparse`: attend to the selection; otherwise to all visible rows.
+    absent, salt: share of Engram's table rows that are missing, and which ones.
 
     teacher: attention mass over compressed rows per selecting layer, summed over heads and the layers that use the selection,
     [B, T, N]; index_scores: what the indexer says, in the graph; choices: the rows it chose,
@@ -57,6 +58,8 @@ class TrainingRun(Shared):
 
     sparse: bool = True
     teach: bool = True
+    absent: float = 0.0
+    salt: int = 0
     teacher: dict[int, Tensor] = field(default_factory=dict)
     index_scores: dict[int, Tensor] = field(default_factory=dict)
     choices: dict[int, Tensor] = field(default_factory=dict)
@@ -67,6 +70,17 @@ class TrainingRun(Shared):
         if part == "moe" and rest == ["indices"]:
             self.chosen_experts[int(layer)] = value
         super().note(name, value)
+
+    def thin(self, rows: Tensor, fetched: Tensor) -> Tensor:
+        """Dropout by table row: a share `absent` of all rows is missing from this pass, others for every salt; the rest is scaled up.
+
+        rows [B, T, columns], fetched [B, T, columns, head_dim]. Without it the tables learn the text by heart within an epoch.
+        """
+        if not self.absent:
+            return fetched
+        mixed = (rows + 7919 * self.salt) * 2654435761 % 2**32 >> 12       # [B, T, columns], below 2^20
+        kept = mixed >= self.absent * 2**20
+        return fetched * (kept / (1 - self.absent)).unsqueeze(-1)
 
     def visible(self, ratio: int, width: int) -> Tensor:
         """Which rows a token may see, bool [B, T, N]."""
@@ -139,7 +153,7 @@ def band_mask(bands: int, size: int, device=None) -> Tensor:
 
 
 def run_pass(
-    model, ids: Tensor, *, sparse: bool = True, teach: bool = True, kind: type[TrainingRun] = TrainingRun, cache: type[GradCache] = GradCache
+    model, ids: Tensor, *, sparse: bool = True, teach: bool = True, absent: float = 0.0, salt: int = 0, kind: type[TrainingRun] = TrainingRun, cache: type[GradCache] = GradCache
 ) -> tuple[Tensor, TrainingRun]:
     """Logits [B, T, V] of whole sequences from position 0, in the graph, and what the pass shared.
 
@@ -149,7 +163,7 @@ def run_pass(
         raise ValueError(f"T = {ids.shape[1]}, must be a multiple of sliding_window = {model.config.sliding_window}, and even")
     held, live = cache(model.config, len(ids), ids.device), torch.ones_like(ids, dtype=torch.bool)
     run = model.start(ids, held, live, None, "fast", None, kind)
-    run.sparse, run.teach = sparse, teach
+    run.sparse, run.teach, run.absent, run.salt = sparse, teach, absent, salt
     return model.through(run, ids), run
 
 

@@ -24,22 +24,27 @@ from .model import Model
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps of one kind: sequences per step, tokens per sequence, and whether attention follows the indexer's choice."""
+    """Steps of one kind: sequences per step, tokens per sequence, whether attention follows the indexer's choice, and the
+    share of Engram's table rows that are left out at each step."""
 
     steps: int
     batch: int
     tokens: int
     sparse: bool = True
+    absent: float = 0.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A training run. The learning rate warms up linearly and falls along a cosine to `floor` of its peak."""
+    """A training run. The learning rate warms up linearly, falls along a cosine that would reach `floor` of its peak after `horizon`
+    steps (default: all), and is cut short by a linear descent over the last `cool_down` steps."""
 
     stages: tuple[Stage, ...]
     rate: float = 3e-3
     warm_up: int = 60
     floor: float = 0.05
+    horizon: int | None = None
+    cool_down: int = 0
     decay: float = 0.1
     table_rate: float = 3.0  # Engram tables learn faster and do not decay
     balance: float = 0.002
@@ -62,8 +67,9 @@ class Plan:
         """Factor on the peak rate."""
         if step < self.warm_up:
             return (step + 1) / self.warm_up
-        progress = (step - self.warm_up) / max(self.steps - self.warm_up, 1)
-        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress))
+        progress = (step - self.warm_up) / max((self.horizon or self.steps) - self.warm_up, 1)
+        rate = self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress))
+        return rate * min(1.0, (self.steps - step) / self.cool_down) if self.cool_down else rate
 
 
 def sample(ids: Tensor, stage: Stage, seed: int, step: int) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ Every number comes from a `Config` (`numbers`), every text from `atlas_words` an
 path 1A … 6B are those of the source document; that column 2 is drawn from its top down is our choice, and what 3B, 3C and 6B
 cover is our reading, which their cards say.
 
-Files: a chapter is `book/blocks/SLUG.ipynb`, a lab step `labs/student/SLUG`. `CHAPTERS` and `LABS` name those that exist; a test
+Files: a chapter is `book/blocks/SLUG.ipynb`, a lab step `labs/student/LABEL`. `CHAPTERS` and `LABS` name those that exist; a test
 compares them with the table of contents and the folders, so add a label here when its page is there.
 """
 
@@ -23,7 +23,7 @@ from .atlas_words import BLOCKS, COLUMNS, EDGES, FACTS, READING, UI, Words
 LANGUAGES = {"en": "English", "vi": "Tiếng Việt", "zh": "中文"}
 REPOSITORY = "https://github.com/OWNER/REPO"
 
-# label: (column, slug of its chapter and lab step, modules, pages of the book that already speak of it)
+# label: (column, slug of its chapter, modules, pages of the book that already speak of it)
 PLACES = {
     "1A": (1, "1a-input", ("embedding",), ()),
     "1B": (1, "1b-engram", ("engram",), ()),
@@ -121,7 +121,7 @@ def _block(label: str, edges: tuple[Edge, ...], fill) -> Block:
     return Block(
         label, column, short, name, tag, purpose, tuple(Fact(fill(what), fill(value)) for what, value in FACTS[label]),
         inputs=tuple(edge for edge in edges if edge.target == label), outputs=tuple(edge for edge in edges if edge.source == label),
-        chapter=f"book/blocks/{slug}.ipynb", lab=f"labs/student/{slug}", modules=modules, pages=pages,
+        chapter=f"book/blocks/{slug}.ipynb", lab=f"labs/student/{label}", modules=modules, pages=pages,
         has_chapter=label in CHAPTERS, has_lab=label in LABS, reading=READING if label in OUR_READING else None,
     )  # fmt: skip
 

@@ -39,12 +39,12 @@ BLOCKS = {
     "1B": (
         same("Engram"), Words("Engram memory", "Bộ nhớ Engram", "Engram 记忆"),
         Words("{engram_rows} rows / token", "{engram_rows} hàng / token", "每词元 {engram_rows} 行"),
-        Words("The last two to {ngram} tokens are hashed to rows of large tables. A gate decides how much of the rows each stream takes.",
-              "Hai đến {ngram} token gần nhất được băm thành chỉ số hàng của các bảng lớn. Một cổng quyết định mỗi luồng nhận bao nhiêu.",
-              "最近的两到 {ngram} 个词元经哈希定位到大表中的行；门控决定每条流吸收多少。"),
+        Words("The last 2 to {ngram} tokens are hashed to rows of large tables. A gate decides how much of the rows each stream takes.",
+              "2 đến {ngram} token gần nhất được băm thành chỉ số hàng của các bảng lớn. Một cổng quyết định mỗi luồng nhận bao nhiêu.",
+              "最近的 2 到 {ngram} 个词元经哈希定位到大表中的行；门控决定每条流吸收多少。"),
     ),
     "2A": (
-        same("mHC"), Words("Single-pass mHC", "mHC một lượt", "单趟 mHC"),
+        same("mHC"), Words("Stream mixing (mHC)", "Trộn luồng (mHC)", "残差流混合（mHC）"),
         Words("{coefficients} numbers / site", "{coefficients} hệ số / vị trí", "每处 {coefficients} 个系数"),
         Words("Before each sublayer the {S} streams collapse into one input; afterwards the result is written back and the streams mix. "
               "Each new stream is a weighted average of the old ones, so mixing cannot blow the signal up.",
@@ -53,7 +53,7 @@ BLOCKS = {
               "每个子层之前，{S} 条流合并成一个输入；之后写回结果并混合各流。每条新流都是旧流的加权平均，混合不会放大信号。"),
     ),
     "3A": (
-        same("CED"), Words("Causal encoder and decoder", "Bộ mã hoá và giải mã nhân quả", "因果编码器与解码器"),
+        same("CED"), Words("Causal encoder and decoder", "Mã hoá–giải mã nhân quả", "因果编码器与解码器"),
         Words("{encoder} + {decoder} layers", "{encoder} + {decoder} lớp", "{encoder} + {decoder} 层"),
         Words("The first {encoder} layers see every token. The last {decoder} read rows made from their output, so a prompt needs them "
               "only for its last {window} tokens.",
@@ -64,11 +64,11 @@ BLOCKS = {
     "3B": (
         same("CSA2"), Words("CSA2 compressor", "Bộ nén CSA2", "CSA2 压缩器"),
         Words("{stores} layers store", "{stores} lớp lưu", "{stores} 层存储"),
-        Words("Layers {pair_sources} pool two tokens into one latent, layer {single_source} makes one per token. All other layers "
-              "borrow what these {stores} made.",
-              "Lớp {pair_sources} gộp hai token thành một vectơ tiềm ẩn, lớp {single_source} tạo một vectơ cho mỗi token. Các lớp "
-              "khác mượn của {stores} lớp này.",
-              "第 {pair_sources} 层把两个词元合成一个潜在向量，第 {single_source} 层每词元一个；其余各层都借用这 {stores} 层的结果。"),
+        Words("Layers {pair_sources} pool two tokens into one latent, layer {single_source} makes one per token. {window_only} layers "
+              "use their window alone; the others borrow what these {stores} made.",
+              "Lớp {pair_sources} gộp hai token thành một vectơ tiềm ẩn, lớp {single_source} tạo một vectơ cho mỗi token. "
+              "{window_only} lớp chỉ dùng cửa sổ; các lớp còn lại mượn của {stores} lớp này.",
+              "第 {pair_sources} 层把两个词元合成一个潜在向量，第 {single_source} 层每词元一个；{window_only} 层只用窗口，其余各层借用这 {stores} 层的结果。"),
     ),
     "3C": (
         Words("Indexer", "Bộ chọn", "索引器"), Words("Indexer and candidates", "Bộ chọn và tập ứng viên", "索引器与候选集"),
@@ -89,11 +89,11 @@ BLOCKS = {
     ),
     "6A": (
         Words("Cache", "Cache", "缓存"), Words("FP4 KV cache", "Cache KV FP4", "FP4 KV 缓存"), Words("{total} B / token", "{total} B / token", "{total} B / 词元"),
-        Words("Owns every byte that outlives a token: entries and index keys of {stores} layers in 4 bits, and a window ring in every "
-              "layer that does not grow.",
-              "Giữ mọi byte tồn tại sau khi token đi qua: entry và khoá chỉ mục 4 bit của {stores} lớp, cùng một vòng cửa sổ không "
-              "tăng ở mỗi lớp.",
-              "保管词元过后仍存在的每个字节：{stores} 层的 4 位条目与索引键，以及每层一个不增长的窗口环。"),
+        Words("Owns every byte that outlives a token: 4-bit entries and index keys of {stores} layers, which grow with the conversation, "
+              "and a window ring in every layer, which does not.",
+              "Giữ mọi byte tồn tại sau khi token đi qua: entry và khoá chỉ mục 4 bit của {stores} lớp, lớn dần theo hội thoại, "
+              "và một vòng cửa sổ ở mỗi lớp, không lớn thêm.",
+              "保管词元过后仍存在的每个字节：{stores} 层的 4 位条目与索引键随对话增长，每层的窗口环则不增长。"),
     ),
     "5A": (
         same("MoE"), Words("Mixture of experts", "Hỗn hợp chuyên gia", "混合专家"),
@@ -125,7 +125,7 @@ FACTS = {
            (Words("Sinkhorn rounds", "số vòng Sinkhorn", "Sinkhorn 轮数"), "{sinkhorn}"),
            (Words("kept in the cache", "giữ trong cache", "缓存占用"), "0 B")),
     "3A": ((Words("encoder", "bộ mã hoá", "编码器"), "0 … {last_encoder}"), (Words("decoder", "bộ giải mã", "解码器"), "{encoder} … {last}"),
-           (Words("work for a prompt of 100,000 tokens", "khối lượng cho prompt 100.000 token", "10 万词元提示词的计算量"), "{share:.2f} %")),
+           (Words("token-layers run for a prompt of 100,000", "lượt token-lớp của prompt 100.000 token", "10 万词元提示词的词元层数"), "{share:.2f} %")),
     "3B": ((Words("layers: full, reindex, reuse, window only", "lớp: full, reindex, reuse, chỉ cửa sổ", "层：full、reindex、reuse、仅窗口"),
             "{full}, {reindex}, {reuse}, {window_only}"),
            (Words("one entry", "một entry", "一条条目"), "{C} × ½ B + {scales} B = {entry} B"),

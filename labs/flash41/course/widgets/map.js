@@ -24,6 +24,13 @@ function svg(tag, attributes) {
   return element;
 }
 
+// A line and its head, apart because only the line is ever dashed.
+function arrow(kind, run = "", head = "") {
+  const group = svg("g", { class: `fm-${kind}` });
+  group.append(svg("path", { d: run }), svg("path", { d: head }));
+  return group;
+}
+
 // Dark or light by the colour that text really has here, whatever the host calls its theme.
 function isDark(element) {
   const [r, g, b] = (getComputedStyle(element).color.match(/[\d.]+/g) ?? [0, 0, 0]).map(Number);
@@ -45,7 +52,7 @@ function render({ model, el }) {
   const codes = data.languages.map(([code]) => code);
   const stored = remembered("flash41-language");
   const view = { language: codes.includes(stored) && page ? stored : data.language, column: 0, bare: false, mode: "", step: 0, seen: "" };
-  let parts, timer, width = 0;
+  let parts, timer;
 
   const text = (words) => (typeof words === "string" ? words : words[codes.indexOf(view.language)]);
   const ui = (key) => text(data.ui[key]);
@@ -62,19 +69,20 @@ function render({ model, el }) {
 
   function build() {
     const focus = document.activeElement?.dataset?.key;
-    const root = make("div", { class: "fmap", role: "group", "aria-label": ui("title"), lang: view.language });
+    const root = make("div", { class: "fmap", role: "group", "aria-label": ui("title"), lang: view.language,
+      "data-lm-suppress-shortcuts": "true" }); // in JupyterLab arrows would move between cells
     const stage = make("div", { class: "fm-stage" });
     const drawing = svg("svg", { class: "fm-edges", "aria-hidden": "true" });
     const nodes = new Map(), titles = [], edges = [];
     for (const [source, target, kind] of data.edges) {
       if (!source || !target) continue;
-      const line = svg("path", { class: `fm-${kind}` });
+      const line = arrow(kind);
       drawing.append(line);
-      edges.push({ source, target, kind, line });
+      edges.push({ source, target, kind, line, paths: [...line.children] });
     }
     stage.append(drawing);
     for (const { number, title } of data.columns) {
-      const name = `${number} · ${text(title)}`;
+      const name = `${number} · ${text(title)}`.replace(/ (?=[B&] ?)/g, "\u00a0"); // "890 B" and "& mHC" stay together
       const own = data.blocks.filter((block) => block.column === number);
       const heading = press({ class: "fm-title", "data-key": `c${number}`, title: `${ui("filter")}: ${name}` }, () => filter(number), name);
       const stack = make("div", { class: "fm-stack" });
@@ -112,18 +120,18 @@ function render({ model, el }) {
           press({ "data-key": "back", "aria-label": ui("back"), title: ui("back") }, () => go(-1), "←"), play,
           press({ "data-key": "next", "aria-label": ui("next"), title: ui("next") }, () => go(1), "→"))),
       step, card);
-    root.addEventListener("keydown", (event) => { if (event.key === "Escape" && selected()) { nodes.get(selected()).focus(); select(""); } });
+    root.addEventListener("keydown", (event) => { if (event.key === "Escape" && selected()) leave(); });
     parts = { root, stage, drawing, nodes, titles, edges, all, overlay, modes, play, step, card };
     el.replaceChildren(root);
-    width = 0;
     theme();
     paint();
-    fit();
+    layout();
     if (focus) root.querySelector(`[data-key="${focus}"]`)?.focus();
   }
 
   // -- what the reader does -----------------------------------------------------------------------------------------------
 
+  function leave() { parts.nodes.get(selected()).focus(); select(""); }
   function see(label) { view.seen = label; paint(); }
   function filter(column) { view.column = view.column === column ? 0 : column; paint(); }
   function speak(language) { view.language = language; remembered("flash41-language", language); build(); }
@@ -206,43 +214,45 @@ function render({ model, el }) {
     show(shown);
   }
 
+  // Under a mouse or the focus a card shows its head; pressed, all of it. A glance at another block leaves the height as it is.
   function show(label) {
-    const { card } = parts;
+    const { card } = parts, glance = label !== selected(), shows = `${label} ${glance}`;
+    if (parts.shows === shows) return; // a card rebuilt under the finger would lose the press
+    parts.shows = shows;
+    card.style.minHeight = glance && selected() ? `${card.offsetHeight}px` : "";
     card.className = `fm-card fm-c${blocks.get(label)?.column ?? 0}`;
-    card.replaceChildren(...(label ? cardOf(blocks.get(label)) : legend()));
+    card.replaceChildren(...(label ? cardOf(blocks.get(label), glance) : legend()));
   }
 
   function legend() {
     const line = (kind, words) => {
       const sample = svg("svg", { class: "fm-sample", viewBox: "0 0 34 10", "aria-hidden": "true" });
-      sample.append(svg("path", { class: `fm-${kind}`, d: `M1 5H30M26 1.5L30 5L26 8.5` }));
+      sample.append(arrow(kind, "M1 5H31", "M27.5 1.5L31 5L27.5 8.5"));
       return make("li", {}, sample, " ", words);
     };
     return [make("p", { class: "fm-hint" }, ui("hint")),
       make("ul", { class: "fm-legend" }, line("flow", ui("flow")), line("store", ui("store")), line("back", ui("loop")))];
   }
 
-  function cardOf(block) {
+  function cardOf(block, glance) {
     const column = data.columns.find(({ number }) => number === block.column);
-    const pinned = selected() === block.label;
     return [
       make("p", { class: "fm-head" }, make("b", {}, block.label), make("strong", {}, text(block.name)),
         make("small", {}, `${ui("column")} ${column.number} · ${text(column.title)}`),
-        pinned ? press({ class: "fm-close", "aria-label": ui("close"), title: ui("close") }, () => { parts.nodes.get(block.label).focus(); select(""); }, "×")
-          : undefined),
+        glance ? "" : press({ class: "fm-close", "aria-label": ui("close"), title: ui("close") }, leave, "×")),
       make("p", { class: "fm-purpose" }, text(block.purpose)),
-      make("div", { class: "fm-lists" },
+      glance ? "" : make("div", { class: "fm-lists" },
         list(ui("in"), data.edges.filter((edge) => edge[1] === block.label).map((edge) => move(edge[0], edge))),
         list(ui("out"), data.edges.filter((edge) => edge[0] === block.label).map((edge) => move(edge[1], edge))),
         list(ui("numbers"), block.facts.map(fact)),
         block.trace ? list(ui("trace"), block.trace.map(fact)) : undefined,
         list(ui("links"), block.links.map(link))),
-      block.reading ? make("p", { class: "fm-reading" }, text(block.reading)) : undefined,
+      block.reading && !glance ? make("p", { class: "fm-reading" }, text(block.reading)) : "",
     ].filter(Boolean);
   }
 
   function list(title, items) {
-    return make("div", {}, make("h4", { "aria-hidden": "true" }, title), make("ul", { "aria-label": title }, ...items));
+    return make("div", {}, make("p", { class: "fm-label", "aria-hidden": "true" }, title), make("ul", { "aria-label": title }, ...items));
   }
 
   function fact({ what, value }) { return make("li", {}, `${text(what)} `, make("span", { class: "fm-value" }, value)); }
@@ -251,7 +261,7 @@ function render({ model, el }) {
     const name = other ? `${other}, ${text(blocks.get(other).name)}` : ui("world");
     const at = other ? press({ class: "fm-jump", "aria-label": name, title: name }, () => { select(other); parts.nodes.get(other).focus(); }, other)
       : make("span", { class: "fm-world" }, ui("world"));
-    return make("li", {}, at, ` ${text(what)} `, make("code", {}, shape));
+    return make("li", { class: "fm-move" }, at, make("span", {}, `${text(what)} `, make("code", {}, shape)));
   }
 
   // A page of this book is one link away; from a notebook the way leads to the repository. What does not exist is no link.
@@ -297,36 +307,24 @@ function render({ model, el }) {
     };
     routes.forEach((route, i) => {
       const [x1, y1] = point(edges[i], route.source, route.from), [x2, y2] = point(edges[i], route.target, route.to);
-      edges[i].line.setAttribute("d", trace(route, x1, y1, x2, y2, frame));
+      trace(route, x1, y1, x2, y2, frame).forEach((d, part) => edges[i].paths[part].setAttribute("d", d));
     });
   }
 
+  // The path of a line and the path of its head, which stops short of the button.
   function trace({ from, to, around, high }, x1, y1, x2, y2, frame) {
-    const head = 4, away = 2.5;
+    const head = 4, upright = to === "top" || to === "bottom", outward = to === "left" || to === "top" ? -1 : 1;
+    const [x, y] = upright ? [x2, y2 + outward * 2.5] : [x2 + outward * 2.5, y2];
+    const [tx, ty] = [x + (upright ? 0 : outward * head), y + (upright ? outward * head : 0)];
+    const tip = upright ? `M${tx - head} ${ty}L${x} ${y}L${tx + head} ${ty}` : `M${tx} ${ty - head}L${x} ${y}L${tx} ${ty + head}`;
     if (around) { // out to the edge of the picture, along it, and in again
-      const r = 8, right = frame.width - 3, left = 3, y = high ? 3 : frame.height - 3, turn = high ? -r : r, x = x2 - away;
-      return `M${x1} ${y1}H${right - r}Q${right} ${y1} ${right} ${y1 + turn}V${y - turn}Q${right} ${y} ${right - r} ${y}H${left + r}`
-        + `Q${left} ${y} ${left} ${y - turn}V${y2 + turn}Q${left} ${y2} ${left + r} ${y2}H${x}M${x - head} ${y2 - head}L${x} ${y2}L${x - head} ${y2 + head}`;
+      const r = 8, right = frame.width - 3, left = 3, rim = high ? 3 : frame.height - 3, turn = high ? -r : r;
+      return [`M${x1} ${y1}H${right - r}Q${right} ${y1} ${right} ${y1 + turn}V${rim - turn}Q${right} ${rim} ${right - r} ${rim}H${left + r}`
+        + `Q${left} ${rim} ${left} ${rim - turn}V${y + turn}Q${left} ${y} ${left + r} ${y}H${x}`, tip];
     }
-    const sign = { left: -1, right: 1, top: -1, bottom: 1 };
-    if (from === "top" || from === "bottom") {
-      const y = y2 + sign[to] * away, tip = y + sign[to] * head;
-      return `M${x1} ${y1}L${x2} ${y}M${x2 - head} ${tip}L${x2} ${y}L${x2 + head} ${tip}`;
-    }
-    const x = x2 + sign[to] * away, tip = x + sign[to] * head, bend = Math.max(10, Math.abs(x - x1) * 0.6);
-    return `M${x1} ${y1}C${x1 + sign[from] * bend} ${y1} ${x + sign[to] * bend} ${y2} ${x} ${y2}M${tip} ${y2 - head}L${x} ${y2}L${tip} ${y2 + head}`;
-  }
-
-  // The card keeps the height of the largest one where a mouse may wander, so that what is below it does not jump.
-  function fit() {
-    const { root, card } = parts;
-    if (!root.clientWidth || root.clientWidth === width) return;
-    width = root.clientWidth;
-    layout();
-    card.style.minHeight = "";
-    if (width < 560) return;
-    card.style.minHeight = `${Math.max(...[...blocks.keys()].map((label) => { show(label); return card.offsetHeight; }))}px`;
-    show(view.seen || selected());
+    if (upright) return [`M${x1} ${y1}L${x} ${y}`, tip];
+    const bend = Math.max(10, Math.abs(x - x1) * 0.6), leave = from === "left" ? -bend : bend;
+    return [`M${x1} ${y1}C${x1 + leave} ${y1} ${x + outward * bend} ${y} ${x} ${y}`, tip];
   }
 
   function theme() { parts.root.dataset.theme = isDark(el) ? "dark" : "light"; }
@@ -340,7 +338,7 @@ function render({ model, el }) {
 
   model.on("change:selected", paint);
   build();
-  const sizer = new ResizeObserver(() => { fit(); layout(); });
+  const sizer = new ResizeObserver(layout);
   sizer.observe(el);
   const themes = new MutationObserver(theme);
   for (const host of [document.documentElement, document.body])

@@ -79,7 +79,9 @@ def _table(drawn: Atlas) -> str:
     """The same ten cards as a table in English, with the names in all three languages; each row is the target of #LABEL."""
     rows = "".join(_row(drawn, block) for block in drawn.blocks.values())
     heads = "".join(f'<th scope="col">{text}</th>' for text in ("Block", "What it does", "In and out", "Numbers"))
-    return f"<table><caption>The ten blocks, along the path of a token</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    widths = "".join(f'<col style="width: {share}%">' for share in (17, 29, 31, 23))
+    caption = "<caption>The ten blocks, along the path of a token</caption>"
+    return f"<table>{caption}<colgroup>{widths}</colgroup><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def _row(drawn: Atlas, b: Block) -> str:
