@@ -38,11 +38,12 @@ def places(mask: str) -> list[int]:
 def _table(record: dict, query: int) -> str:
     """What the choosing layers do for one token."""
     chosen_by = [i for i, layer in enumerate(record["layers"]) if layer["role"] in (FULL, REINDEX)]
-    names = ("Choosing layer", "Window", "Visible rows", "Candidate groups", "Chosen rows", "What they cover")
+    names = ("Layer", "Window", "Visible rows", "Candidate groups", "Chosen rows", "What they cover")
     heads = "".join(f'<th scope="col">{name}</th>' for name in names)
     lines = "".join(_line(record, layer, query) for layer in chosen_by)
-    caption = f"What token {query}, {_quoted(record['tokens'][query])}, sees of the passage {_quoted(''.join(record['tokens']))}"
-    return f"<table><caption>{caption}</caption><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
+    passage = escape("".join(record["tokens"])).replace("\n", "<br>")
+    caption = f"What token {query}, {_quoted(record['tokens'][query])}, sees of this passage"
+    return f"<p>{passage}</p><table><caption>{caption}</caption><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
 
 
 def _line(record: dict, layer: int, query: int) -> str:
@@ -54,8 +55,7 @@ def _line(record: dict, layer: int, query: int) -> str:
     text = ", ".join(_quoted("".join(tokens[row * ratio : (row + 1) * ratio])) for row in rows)
     window = f"{max(0, query - record['window'] + 1)}–{query}"
     cells = (window, f"{(query + 1) // ratio}", groups, ", ".join(map(str, rows)), text)
-    pairs = "two tokens to a row" if ratio > 1 else "one token to a row"
-    return f'<tr><th scope="row">{layer}, {pairs}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+    return f'<tr><th scope="row">{layer}, ratio {ratio}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
 def _quoted(text: str) -> str:
