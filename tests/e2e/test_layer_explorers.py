@@ -89,7 +89,7 @@ def layers(pages):
 
 @pytest.fixture
 def visibility(pages):
-    pages["visibility"].evaluate(RESET, {"layer": 4, "query": 134})
+    pages["visibility"].evaluate(RESET, {"layer": 4, "query": 148})
     return pages["visibility"]
 
 

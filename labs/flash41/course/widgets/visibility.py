@@ -8,7 +8,7 @@ from ...config import FULL, REINDEX
 from ..records import recorded
 from .host import widget
 
-LAYER, QUERY = 4, 134  # what a page opens with
+LAYER, QUERY = 4, 148  # what a page opens with
 
 
 def show_visibility(layer: int = LAYER, query: int | None = None, recording: dict | None = None):
