@@ -106,6 +106,7 @@ NAMED |= {
     "budget: entry with BF16 RoPE": ROUTES["bf16_rope"].entry_bytes,
     "budget: windows as tokens": WINDOWS // BUDGET.total,
     "budget: 10^6 tokens, sessions in 141 GB": capacity(BUDGET, context=10**6, memory=141 * 10**9).max_sessions,
+    "budget: GB of eight cards": 8 * 141,
     "budget: the examples' tokens": TOKEN_UNITS["k"],
     "budget: one more": TOKEN_UNITS["k"] + 1,
     "budget: two more": TOKEN_UNITS["k"] + 2,

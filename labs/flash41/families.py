@@ -41,7 +41,11 @@ def load(path: str | Path, dtype: str | None = None) -> Budget:
     Raises OSError if the file cannot be read; ValueError for an unknown family, a missing or impossible field, or a
     `dtype` for a family that stores released records.
     """
-    data = read_json(path)
+    return describe(read_json(path), path, dtype)
+
+
+def describe(data: dict, path: str | Path, dtype: str | None = None) -> Budget:
+    """The same for the contents of a `config.json`; `path` is what messages call it. V4.1's is read from the file alone."""
     family = data.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         found = "lacks the field model_type" if family is None else f"has the model_type {family!r}"
