@@ -20,8 +20,9 @@ FLOORS = [
     ["generate", "tokenizer", "ngram", "trainable", "trainer", "train_drafter", "train", "experiments", "evaluate",
      "count", "bench_model", "bench", "budget_report"],
     ["course.plots", "course.controls", "course.quiz", "course.atlas_words", "course.atlas_paths", "course.atlas",
-     "course.models", "course.widgets", "course.widgets.host", "course.widgets.map", "course.widgets.ladder", "course.widgets.fp4",
-     "course.widgets.mixing", "course.widgets.capacity", "course"],
+     "course.models", "course.records", "course.traffic", "course.trace", "course.widgets", "course.widgets.host",
+     "course.widgets.map", "course.widgets.ladder", "course.widgets.fp4", "course.widgets.mixing", "course.widgets.capacity",
+     "course.widgets.layers", "course.widgets.visibility", "course"],
     ["__main__"],
 ]
 ORDER = [module for floor in FLOORS for module in floor]
