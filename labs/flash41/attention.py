@@ -12,6 +12,7 @@ Sources: report §2.3; official sparse attention kernel. This is the absorbed fo
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .compressor import Compressor, rotated, visible_rows
@@ -41,18 +42,19 @@ def attend(q: Tensor, window: Tensor, in_window: Tensor, chosen: Tensor | None, 
     q [B, T, H, C]; window [B, M, C], in_window [B, T, M]; chosen [B, T, K, C], is_chosen [B, T, K].  Returns [B, T, H, C].
     """
     batch, tokens, heads, width = q.shape
-    q = q * width**-0.5                                                # [B, T, H, C]
-    parts = [(q.flatten(1, 2) @ window.mT).unflatten(1, (tokens, heads))]  # [B, T, H, M]
-    if chosen is not None:
-        parts.append(q @ chosen.mT)                                    # [B, T, H, K]
-    s = torch.cat([*parts, sink.to(q.dtype).expand(batch, tokens, heads).unsqueeze(-1)], dim=-1)  # [B, T, H, M + K + 1]
+    span, scale = window.shape[1], width**-0.5
     seen = in_window if chosen is None else torch.cat([in_window, is_chosen], dim=-1)    # [B, T, M + K]
-    unseen = q.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)   # filled once per token, not per head: adding is fast
-    s[..., :-1] += unseen.unsqueeze(2)
+    unseen = F.pad(q.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf), (0, 1))      # [B, T, M + K + 1]: masks made per token
+    s = unseen.unsqueeze(2).repeat(1, 1, heads, 1)                     # [B, T, H, M + K + 1]: all scores in one place
+    s[..., -1] = sink.to(q.dtype)
+    s.flatten(1, 2)[..., :span].baddbmm_(q.flatten(1, 2), window.mT, alpha=scale)        # [B, T * H, M]
+    if chosen is not None:
+        s.flatten(0, 1)[..., span:-1].baddbmm_(q.flatten(0, 1), chosen.flatten(0, 1).mT, alpha=scale)  # [B * T, H, K]
     p = s.softmax(-1)                                                  # [B, T, H, M + K + 1]
-    span = window.shape[1]
-    o = (p[..., :span].flatten(1, 2) @ window).unflatten(1, (tokens, heads))  # [B, T, H, C]
-    return o if chosen is None else o.add_(p[..., span:-1] @ chosen)
+    o = p.flatten(1, 2)[..., :span] @ window                           # [B, T * H, C]
+    if chosen is not None:
+        o.view(-1, heads, width).baddbmm_(p.flatten(0, 1)[..., span:-1], chosen.flatten(0, 1))         # [B * T, H, C]
+    return o.view(q.shape)
 
 
 class Attention(nn.Module):

@@ -38,6 +38,7 @@ class Shared:
     features: list[Tensor] = field(default_factory=list)  # [B, T, D] per target layer: what the drafter reads
     notes: dict | None = None         # intermediates by golden name, where asked for
     decoded: dict = field(default_factory=dict)
+    rooms: dict[int, Tensor] = field(default_factory=dict)
 
     def note(self, name: str, value: Tensor) -> None:
         if self.notes is not None:
@@ -68,13 +69,18 @@ class Shared:
 
     def gather(self, store, rows: Tensor, tokens: int) -> Tensor:
         """Chosen rows [B, T, K] of a store, float32 [B, T, K, C]. A pass of many tokens over few rows decodes each row once;
-        a decode step, or a table above TABLE numbers, decodes only what was chosen."""
+        a decode step, or a table above TABLE numbers, decodes only what was chosen. What comes back is good until the next call
+        for as many rows: it lies in the same place, since new memory is slow."""
         if tokens == 1 or store.allocated * store.channels > TABLE:
             return store.gather(rows)
         table = self.decoded_rows(store, store.allocated)              # [B, N, C]
         sequence = torch.arange(len(rows), device=rows.device)[:, None, None]
         flat = (rows + sequence * table.shape[1]).flatten()            # [B * T * K]
-        return table.flatten(0, 1).index_select(0, flat).view(*rows.shape, -1)
+        if torch.is_grad_enabled():
+            return table.flatten(0, 1).index_select(0, flat).view(*rows.shape, -1)
+        if len(flat) not in self.rooms:
+            self.rooms[len(flat)] = table.new_empty(len(flat), table.shape[-1])
+        return torch.index_select(table.flatten(0, 1), 0, flat, out=self.rooms[len(flat)]).view(*rows.shape, -1)
 
     def decoded_rows(self, store, width: int) -> Tensor:
         """The first `width` rows of a store, decoded once per pass."""

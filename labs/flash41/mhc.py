@@ -117,7 +117,9 @@ def write_back(streams: Tensor, y: Tensor, c: Tensor, b: Tensor) -> Tensor:
     if torch.is_grad_enabled():  # one product of [B; C] with [x; y]: the form whose backward is cheap
         weights = torch.cat([b, c.unsqueeze(-2)], dim=-2).mT.contiguous()      # [B, T, S, S + 1]
         return (weights @ torch.cat([streams, y.unsqueeze(-2)], dim=-2).to(b.dtype)).to(streams.dtype)
-    out = c.unsqueeze(-1) * y.unsqueeze(-2).to(c.dtype)                # [B, T, S, D]
+    out, wide = torch.empty(streams.shape, dtype=c.dtype, device=y.device), y.to(c.dtype)  # [B, T, S, D]
+    for k in range(streams.shape[-2]):  # row by row: a product over both broadcast axes at once is slow
+        torch.mul(c[..., k, None], wide, out=out[..., k, :])
     out.view(-1, *out.shape[2:]).baddbmm_(b.mT.flatten(0, 1), streams.to(b.dtype).flatten(0, 1))  # [B * T, S, D], in place
     return out.to(streams.dtype)
 
