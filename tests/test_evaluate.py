@@ -15,7 +15,7 @@ from flash41.model import Model
 from flash41.tokenizer import Tokenizer
 from flash41.trainable import GradCache, run_pass
 
-GOLDEN = Path(__file__).parent / "data" / "apprentice.json"
+GOLDEN = Path(__file__).with_name("apprentice.json")
 CARD = (checkpoint.HOME / "README.md").read_text()
 
 

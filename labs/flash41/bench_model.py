@@ -1,7 +1,8 @@
 """The model part of `flash41 bench`: the fast path beside the plain one, at a middle size, on one thread.
 
 `mid` is small enough for two CPU cores and keeps every role. A long context is not prefilled but written: random rows under the
-cache's own formats, which costs a decode step exactly what real ones do.
+cache's own formats, which costs a decode step exactly what real ones do. Each timed call follows an untimed one of the same path, as a
+decode step follows another: right after the other path's call it would meet that one's caches and freed memory.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def run(rounds: int, forward=FORWARD, decode=DECODE) -> list[dict]:
     ids = torch.randint(0, config.vocab_size, (1, max(forward, default=1)), generator=torch.Generator().manual_seed(1))
 
     def row(what: str, size: int, functions: dict) -> None:
-        timings = measure.compare(functions, rounds, warmup=1)
+        timings = measure.compare(functions, rounds, warmup=0, settle=1)
         fast, plain = (timings[path].p50 * 1e3 for path in ("fast", "plain"))
         found.append({"what": what, "size": size, "fast_ms": fast, "plain_ms": plain, "ratio": plain / fast})
 

@@ -276,7 +276,7 @@ def test_a_deep_link_opens_the_card(context, home):
 
 def test_a_trace_stands_on_its_card(context, home):
     page = open_page(context, home, "book/page.html", Visit())
-    assert "In this run" in page.locator(".fm-card").inner_text() and "keys read 640" in page.locator(".fm-card").inner_text()
+    assert "In one run of the small model" in page.locator(".fm-card").inner_text() and "keys read 640" in page.locator(".fm-card").inner_text()
 
 
 # -- the map: the path of a token ----------------------------------------------------------------------------------------------
