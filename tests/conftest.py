@@ -8,7 +8,7 @@ import torch
 
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 LAST = ("test_numbers.py", "test_repository.py", "test_site.py", "test_gates.py", "test_widgets.py", "test_explorers.py",
-        "test_layer_explorers.py", "test_browser.py")  # fmt: skip
+        "test_layer_explorers.py", "test_jupyterlab.py", "test_browser.py")  # fmt: skip
 torch.set_num_threads(1)  # the models here are tiny: a second thread costs more than it saves
 
 

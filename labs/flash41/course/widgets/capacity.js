@@ -122,6 +122,7 @@ function bytes(size) {
 }
 
 function render({ model, el }) {
+  el.addEventListener("focusin", ({ target }) => { target.dataset.lmSuppressShortcuts = "true"; }); // or JupyterLab takes its arrow keys
   const data = model.get("data");
   const KEYS = ["model", "context", "sessions", "memory", "weights"];
   const now = () => Object.fromEntries(KEYS.map((key) => [key, model.get(key)]));

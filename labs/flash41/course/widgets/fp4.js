@@ -141,6 +141,7 @@ function tiny(value) {
 }
 
 function render({ model, el }) {
+  el.addEventListener("focusin", ({ target }) => { target.dataset.lmSuppressShortcuts = "true"; }); // or JupyterLab takes its arrow keys
   const data = model.get("data");
   const view = { at: 2, span: 8, keep: false };
   const now = () => ({ values: model.get("values"), neighbor: model.get("neighbor") });

@@ -10,7 +10,8 @@ How to add a widget called NAME
    `get(key)`, `set(key, value)`, `save_changes()`, `on("change:key", fn)` and `off("change:key", fn)`, and nothing else may be used.
    `model.get("data")` is the dict given below. `model.get("page")` is true on a built page only: look there before you touch
    `location`. Paint from the model, never from the click: the click sets the model, the model's change event paints, so that
-   `widget.selected = "6A"` from Python moves the picture as a click does. Import nothing, fetch nothing, use no inline handler.
+   `widget.selected = "6A"` from Python moves the picture as a click does. Mark what gets the focus with
+   `data-lm-suppress-shortcuts`, or JupyterLab takes its arrow keys. Import nothing, fetch nothing, use no inline handler.
 2. `NAME.css` beside it, every rule under a class of your own (in a notebook it is loaded into the whole window). Read dark or light
    off the computed text colour, as `map.js` does, not off an attribute of a theme.
 3. `NAME.py`: a public function that checks its arguments, makes the data from a `Config`, makes the table that stands for the widget

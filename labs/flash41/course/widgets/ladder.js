@@ -120,6 +120,7 @@ function whole(label, least, most, fits = () => "") {
 }
 
 function render({ model, el }) {
+  el.addEventListener("focusin", ({ target }) => { target.dataset.lmSuppressShortcuts = "true"; }); // or JupyterLab takes its arrow keys
   const data = model.get("data");
   const now = () => model.get("settings");
   const put = (change) => {

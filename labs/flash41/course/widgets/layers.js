@@ -81,6 +81,7 @@ function ranges(numbers) {
 }
 
 function render({ model, el }) {
+  el.addEventListener("focusin", ({ target }) => { target.dataset.lmSuppressShortcuts = "true"; }); // or JupyterLab takes its arrow keys
   const data = model.get("data"), { layers } = data;
   const stores = [...new Set(layers.map(({ rows }) => rows).filter((source) => source !== null))];
   const name = (layer) => (layer < data.count ? `Layer ${layer}` : `Draft block ${layer - data.count}`);

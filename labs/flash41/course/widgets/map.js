@@ -45,6 +45,7 @@ function remembered(key, value) {
 }
 
 function render({ model, el }) {
+  el.addEventListener("focusin", ({ target }) => { target.dataset.lmSuppressShortcuts = "true"; }); // or JupyterLab takes its arrow keys
   const data = model.get("data");
   const page = model.get("page");
   const id = `fmap${++serial}`;
@@ -69,8 +70,7 @@ function render({ model, el }) {
 
   function build() {
     const focus = document.activeElement?.dataset?.key;
-    const root = make("div", { class: "fmap", role: "group", "aria-label": ui("title"), lang: view.language,
-      "data-lm-suppress-shortcuts": "true" }); // in JupyterLab arrows would move between cells
+    const root = make("div", { class: "fmap", role: "group", "aria-label": ui("title"), lang: view.language });
     const stage = make("div", { class: "fm-stage" });
     const drawing = svg("svg", { class: "fm-edges", "aria-hidden": "true" });
     const nodes = new Map(), titles = [], edges = [];

@@ -116,6 +116,7 @@ function power(value) {
 }
 
 function render({ model, el }) {
+  el.addEventListener("focusin", ({ target }) => { target.dataset.lmSuppressShortcuts = "true"; }); // or JupyterLab takes its arrow keys
   const data = model.get("data"), last = 2 * data.rounds - 1;
   const now = () => ({ logits: model.get("logits"), step: model.get("step") });
   const put = (key, value) => { model.set(key, value); model.save_changes(); };

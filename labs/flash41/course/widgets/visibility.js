@@ -46,6 +46,7 @@ function boxes(rows, t, ratio) {
 }
 
 function render({ model, el }) {
+  el.addEventListener("focusin", ({ target }) => { target.dataset.lmSuppressShortcuts = "true"; }); // or JupyterLab takes its arrow keys
   const data = model.get("data"), { tokens, layers } = data, length = tokens.length;
   const quoted = (text) => `“${text.replaceAll("\n", "⏎")}”`;
   const bound = (value, most) => Math.min(Math.max(Math.trunc(value) || 0, 0), most);
