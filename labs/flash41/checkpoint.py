@@ -44,9 +44,9 @@ def rounded(name: str, values: Tensor) -> Tensor:
 
 def save(model: nn.Module, path: str | Path, notes: dict[str, str] | None = None) -> None:
     """Write a model's parameters, its configuration and its token map. Raises ValueError where a value is not exactly storable."""
-    tensors = {"token_map": model.token_map.to(torch.int32)}
+    tensors = {"token_map": model.token_map.to("cpu", torch.int32)}
     for name, parameter in model.named_parameters():
-        values, kind = parameter.detach(), storage(name)
+        values, kind = parameter.detach().cpu(), storage(name)
         if not torch.equal(rounded(name, values), values):
             raise ValueError(f"{name} holds values that its format does not: round it before saving")
         if isinstance(kind, BlockFormat):

@@ -45,7 +45,7 @@ def prepare(model: Model) -> None:
             with torch.no_grad():
                 base[:width] = -2.2  # sigmoid: 0.1
                 base[(2 * number + site) % width] = 1.0
-                base[2 * width :] = 3 * torch.eye(width).flatten()
+                base[2 * width :] = 3 * torch.eye(width, device=base.device).flatten()
                 scale.fill_(0.1)
 
 
@@ -67,7 +67,7 @@ def validation_loss(model: Model, ids: Tensor, tokens: int = 1024, batch: int = 
     """Nats per token over the first `most` non-overlapping sequences of a text, the first token of each not predicted."""
     rows = ids[: len(ids) // tokens * tokens].view(-1, tokens)[:most]  # [n, tokens]
     total = 0.0
-    for part in rows.split(batch):
+    for part in rows.to(model.device).split(batch):
         logits, _ = run_pass(model, part, teach=False)
         total += float(F.cross_entropy(logits[:, :-1].flatten(0, 1), part[:, 1:].flatten(), reduction="sum"))
     return total / (rows.numel() - len(rows))
@@ -76,11 +76,12 @@ def validation_loss(model: Model, ids: Tensor, tokens: int = 1024, batch: int = 
 def apprentice(folder: Path, *, shorter: int = 1, say: Callable[[str], None] = print) -> Model:
     """The whole recipe, from the start or from the states that lie in `folder`; writes apprentice.safetensors and log.json there.
 
-    shorter divides every number of steps: a rehearsal, not a recipe.
+    It runs on a CUDA device where there is one. shorter divides every number of steps: a rehearsal, not a recipe.
     """
     tokenizer = Tokenizer.load()
     train_ids, validation_ids = (torch.tensor(tokenizer.encode(corpus(split))) for split in ("train", "validation"))
-    model = Model(Config.apprentice(), token_map=tokenizer.token_map(), seed=BACKBONE.seed)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = Model(Config.apprentice(), token_map=tokenizer.token_map(), seed=BACKBONE.seed).to(device)  # the same start everywhere
     prepare(model)
     first = Trainer(model, scaled(BACKBONE, shorter), objective, of_backbone)
     run(first, train_ids, folder / "backbone.pt", judge=lambda model: {"validation": validation_loss(model, validation_ids)})
@@ -89,7 +90,7 @@ def apprentice(folder: Path, *, shorter: int = 1, say: Callable[[str], None] = p
     second = Trainer(model, scaled(DRAFTER, shorter), drafter_objective, lambda name: not of_backbone(name))
     run(second, text, folder / "drafter.pt")
     checkpoint.save(model, folder / "apprentice.safetensors")
-    notes = {"torch": torch.__version__, "threads": BACKBONE.shards, "seed": BACKBONE.seed}
+    notes = {"torch": torch.__version__, "device": device, "shards": BACKBONE.shards, "seed": BACKBONE.seed}
     log = notes | {"backbone": first.log, "drafter": second.log}
     (folder / "log.json").write_text(json.dumps(log))
     return model

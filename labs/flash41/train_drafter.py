@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .cache import KVCache
 from .dspark import DraftRun
 from .formats import E4M3_E8M0
 from .generate import generate
@@ -61,7 +60,7 @@ def windows(model: Model, features: list[Tensor], places, anchors: Tensor) -> Dr
     """
     drafter, size = model.drafter, model.config.sliding_window
     main = drafter.main_x([feature.detach() for feature in features])  # [B, T, D]
-    at = anchors[:, None] - torch.arange(size, 0, -1)                  # [A, W]
+    at = anchors[:, None] - torch.arange(size, 0, -1, device=anchors.device)   # [A, W]
     rows = []
     for block in model.mtp:
         latents = E4M3_E8M0.roundtrip(block.attn.context_rows(main, places))   # [B, T, C]
@@ -74,8 +73,9 @@ def drafter_objective(model: Model, inputs: Tensor, targets: Tensor, stage, step
     size, drafter = model.config.dspark_block_size, model.drafter
     with torch.no_grad():
         logits, seen = run_pass(model, inputs, teach=False)
-    anchors = torch.arange(1 + step % STRIDE, inputs.shape[1] - size, STRIDE)  # [A]
-    steps = anchors[:, None] + torch.arange(size)                      # [A, block]: places of anchor and drafts
+    places = torch.arange(inputs.shape[1], device=inputs.device)
+    anchors = places[1 + step % STRIDE : inputs.shape[1] - size : STRIDE]  # [A]
+    steps = anchors[:, None] + places[:size]                           # [A, block]: places of anchor and drafts
     known = inputs[:, steps].flatten(0, 1)                             # [B * A, block]: anchor, then the tokens to foresee
     wanted = logits[:, steps].flatten(0, 1).log_softmax(-1)            # [B * A, block, V]: what the model says after each
     run = GateRun(windows(model, seen.features, seen.places, anchors), steps.repeat(len(inputs), 1), chosen={})
@@ -83,7 +83,7 @@ def drafter_objective(model: Model, inputs: Tensor, targets: Tensor, stage, step
     last = drafter.blocks[-1]
     embedded = last.markov_head["embed"].weight[known]                 # [B * A, block, rank]
     said = last.norm(hidden) @ model.head.weight.mT + last.markov_head["head"](embedded)  # [B * A, block, V]
-    weight = FADE ** torch.arange(size)
+    weight = FADE ** places[:size]                                     # [block]
     text = (-(wanted.exp() * said.log_softmax(-1)).sum(-1) * weight / weight.sum()).sum(-1).mean()
     right = said.argmax(-1) == wanted.argmax(-1)                       # [B * A, block]
     sure = last.confidence_head["proj"](torch.cat([hidden, embedded], dim=-1).detach()).squeeze(-1)
@@ -103,7 +103,7 @@ def greedy_text(model: Model, ids: Tensor, path: Path, *, rows: int = 256, promp
     if not path.exists():
         starts = torch.linspace(0, len(ids) - prompt - 1, rows).long()
         prompts = ids[starts[:, None] + torch.arange(prompt)]          # [rows, prompt]
-        made = [torch.cat([p, generate(model, p, new, cache=KVCache(model.config, len(p)))], dim=1) for p in prompts.split(batch)]
-        torch.save(torch.cat(made).flatten(), path)
+        made = [torch.cat([p, generate(model, p, new)], dim=1) for p in prompts.to(model.device).split(batch)]
+        torch.save(torch.cat(made).flatten().cpu(), path)
     made = torch.load(path)
     return torch.cat([ids[: len(made)], made])

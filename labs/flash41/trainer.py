@@ -126,7 +126,8 @@ class Trainer:
         """One step: forward and backward per shard, clipped AdamW on the masters, expert biases, new rounded weights."""
         began, plan = time.perf_counter(), self.plan
         inputs, targets = sample(ids, plan.stage(self.step), plan.seed, self.step)
-        shards = min(plan.shards, len(inputs))
+        inputs, targets = inputs.to(self.model.device), targets.to(self.model.device)
+        shards = min(plan.shards, len(inputs)) if inputs.device.type == "cpu" else 1
         with ThreadPoolExecutor(shards) as pool:
             parts = list(pool.map(self.part, inputs.chunk(shards), targets.chunk(shards)))
         for index, master in enumerate(self.masters.values()):
@@ -161,7 +162,7 @@ class Trainer:
     @torch.no_grad()
     def load(self, path: Path) -> None:
         """Go on from a saved state. Raises ValueError if it belongs to another plan."""
-        state = torch.load(path, weights_only=True)
+        state = torch.load(path, weights_only=True, map_location=self.model.device)
         if state["plan"] != repr(self.plan):
             raise ValueError(f"{path} was made by another plan: {state['plan']}")
         for name, master in self.masters.items():
