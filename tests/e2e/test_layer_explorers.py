@@ -12,7 +12,7 @@ from conftest import ROOT
 from course_widgets import WIDGETS, classic_script, page_style
 from flash41.compressor import visible_rows
 from flash41.config import Config
-from flash41.course import show_layers, show_visibility
+from flash41.course import recorded, show_layers, show_visibility
 from flash41.course.traffic import PHASES, candidate_rows, total_bytes, traffic
 from flash41.course.widgets import layers as grid
 from flash41.course.widgets.visibility import places
@@ -298,7 +298,7 @@ def words(page, kind: str) -> list[int]:
 
 
 def test_the_passage_shows_what_the_record_says(visibility):
-    record = show_visibility()._data
+    record = recorded("visibility")
     for layer, query in ((4, 120), (2, 77), (6, 159), (3, 40), (1, 90)):
         keyed(visibility, f"layer{layer}").click()
         keyed(visibility, "query").fill(str(query))
