@@ -133,14 +133,23 @@ def excepted(found: Found, exceptions: Mapping[str, str]) -> set[str]:
     return {text for text in exceptions if covers(text)}
 
 
-def check(paths: Mapping[str, Path], named: Mapping[str, Fraction], exceptions: Mapping[str, str]) -> list[str]:
-    """Problems, one a line: numbers that no code says, exceptions that no page needs, too many exceptions."""
+Names = Mapping[str, Fraction]
+
+
+def check(
+    paths: Mapping[str, Path], named: Names, exceptions: Mapping[str, str], own: Mapping[str, Names] | None = None
+) -> list[str]:
+    """Problems, one a line: numbers that no code says, exceptions that no page needs, too many exceptions.
+
+    `own`: page -> values that only this page may quote.
+    """
     problems, used = [], set()
     for name, path in paths.items():
+        values = {*named.values(), *(own or {}).get(name, {}).values()}
         for found in (number for label, text in texts_of(path, name) for number in numbers_in(text, label)):
             by = excepted(found, exceptions)
             used |= by
-            if not by and not any(found.says(value) for value in named.values()):
+            if not by and not any(found.says(value) for value in values):
                 problems.append(f"{found.place}: {found.text} equals no named value (… {found.context} …)")
     problems += [f"exception {text!r} stands on no page" for text in exceptions if text not in used]
     if len(exceptions) > MOST_EXCEPTIONS:
@@ -148,10 +157,22 @@ def check(paths: Mapping[str, Path], named: Mapping[str, Fraction], exceptions: 
     return problems
 
 
-def check_book(root: Path) -> list[str]:
-    """Checks README.md and every page of a checkout against its book/_ext/numbers.py."""
-    listed = runpy.run_path(str(root / "book/_ext/numbers.py"))
-    named = {name: Fraction(value) for name, value in listed["NAMED"].items()}
-    pages = [path for path in (root / "README.md", *pages_of(root / "book")) if path.is_file()]
-    return check({path.relative_to(root).as_posix(): path for path in pages}, named, listed["EXCEPTIONS"])
+def names_of(path: Path) -> tuple[dict[str, Fraction], dict[str, str]]:
+    """NAMED and EXCEPTIONS of one file of numbers."""
+    listed = runpy.run_path(str(path))
+    return {name: Fraction(value) for name, value in listed["NAMED"].items()}, listed.get("EXCEPTIONS", {})
 
+
+def check_book(root: Path) -> list[str]:
+    """Checks README.md and every page of a checkout: against book/_ext/numbers.py and the page's file in book/_ext/named."""
+    pages = [path for path in (root / "README.md", *pages_of(root / "book")) if path.is_file()]
+    named, exceptions = names_of(root / "book/_ext/numbers.py")
+    own, files = {}, sorted((root / "book/_ext/named").rglob("*.py"))
+    for page in pages:
+        file = (root / "book/_ext/named" / page.relative_to(root / "book")).with_suffix(".py") if page.parent != root else None
+        if file in files:
+            own[page.relative_to(root).as_posix()], more = names_of(file)
+            exceptions = exceptions | more
+            files.remove(file)
+    problems = [f"{file.relative_to(root)} belongs to no page" for file in files]
+    return problems + check({path.relative_to(root).as_posix(): path for path in pages}, named, exceptions, own)

@@ -60,6 +60,7 @@ def assemble(root: Path) -> Book:
         source, target = ROOT / name, root / name
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     (root / "numbers.py").replace(root / "book/_ext/numbers.py")
+    shutil.rmtree(root / "book/_ext/named")  # of pages that this book lacks
     (root / "book/_static").symlink_to(ROOT / "book/_static")
     (root / ".venv").symlink_to(sys.prefix)
     return Book(root)

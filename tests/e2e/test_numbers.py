@@ -65,3 +65,17 @@ def test_forty_exceptions_are_enough(tmp_path):
     exceptions = {str(number): "a test" for number in range(100, 141)}
     problems = check(page_with(tmp_path, " ".join(exceptions)), {}, exceptions)
     assert problems == ["41 exceptions, at most 40 are allowed"]
+
+
+def test_a_page_may_quote_its_own_names_and_not_those_of_another(tmp_path):
+    page = page_with(tmp_path, "There are 512 of them.")
+    assert check(page, {}, {}, {"page.md": {"width": Fraction(512)}}) == []
+    (problem,) = check(page, {}, {}, {"other.md": {"width": Fraction(512)}})
+    assert problem.startswith("page.md:1: 512 equals no named value")
+
+
+def test_numbers_of_a_page_that_is_gone_are_reported(tmp_path):
+    for name in ("book/_ext/numbers.py", "book/_ext/named/blocks/gone.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("NAMED, EXCEPTIONS = {}, {}")
+    assert check_book(tmp_path) == ["book/_ext/named/blocks/gone.py belongs to no page"]
