@@ -1,4 +1,4 @@
-"""Order of the tests: what takes milliseconds first, the browser last."""
+"""Order of the tests: what takes milliseconds first, the browser last. Two processes share them, a file or a page of the book at a time."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -12,6 +12,7 @@ LAST = ("test_numbers.py", "test_repository.py", "test_site.py", "test_gates.py"
 torch.set_num_threads(1)  # the models here are tiny: a second thread costs more than it saves
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     def rank(item: pytest.Item) -> tuple[int, int]:
@@ -19,6 +20,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return (1, LAST.index(item.path.name)) if in_e2e else (0, 0)
 
     items.sort(key=rank)
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        item.add_marker(pytest.mark.xdist_group(parameters.get("address", item.path.name)))
 
 
 def pytest_report_header() -> str:

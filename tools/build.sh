@@ -14,7 +14,9 @@ if [ "${1:-}" = --fresh ]; then rm -rf _build/html _build/.doctrees; fi
 
 # Shows which notebook runs; the rest of the log matters only when the build fails.
 if PYTHONUNBUFFERED=1 .venv/bin/jupyter-book build . -W --keep-going -n --builder html 2>&1 \
-    | sed -u 's/\x1b\[[0-9;]*m//g' | tee "$log" | sed -un 's#.*/\(book/[^:]*\): Executing notebook using.*#       running \1#p'; then
+    | sed -u 's/\x1b\[[0-9;]*m//g' | tee "$log" | sed -un \
+        -e 's#^\(book/[^:]*\): Executing notebook using a kernel of its own took \(.*\)#       ran \1 in \2#p' \
+        -e 's#.*/\(book/[^:]*\): Executing notebook using.*#       running \1#p'; then
   touch _build/.built
 else
   rm -rf _build/.doctrees  # left in place they would hide this build's warnings from the next one

@@ -2,7 +2,7 @@
 
 The execute cache compares cells. It does not see that `flash41/ladder.py` changed, that a pin moved or that Python is
 another one. So each notebook page gets a key over exactly these; a page whose key changed loses its cached outputs
-and is read again.
+and is read again. What has to run runs ahead of the reading, two notebooks at a time: Sphinx would take one after the other.
 """
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import hashlib
 import json
 import re
 import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
+import nbformat
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
 
 PACKAGE = "flash41"
+KERNELS = 2  # notebooks that run at the same time
 
 
 def module_file(labs: Path, name: str) -> Path | None:
@@ -100,12 +104,44 @@ def forget_outputs(cache_path: Path, keys: dict[str, str], paths: dict[str, Path
     known_file.write_text(json.dumps({**known, **keys}, indent=1), encoding="utf-8")
 
 
+def executed(path: Path, timeout: int):
+    """The notebook with its outputs, run in its own folder: what jupyter-cache calls a result."""
+    from jupyter_cache.executors.utils import single_nb_execution
+
+    return single_nb_execution(nbformat.read(path, as_version=4), cwd=str(path.parent), timeout=timeout, allow_errors=False)
+
+
+def run_ahead(cache_path: Path, paths: dict[str, Path], timeout: int) -> None:
+    """Runs the notebooks that have no outputs yet and puts these into the cache. One that fails is left to Sphinx, which says why."""
+    from jupyter_cache import get_cache
+    from jupyter_cache.base import CacheBundleIn
+
+    cache, log, todo = get_cache(cache_path), logging.getLogger(__name__), {}
+    for doc, path in paths.items():
+        try:
+            cache.match_cache_notebook(nbformat.read(path, as_version=4))
+        except KeyError:
+            todo[doc] = path
+    if len(todo) < KERNELS:
+        return
+    with ProcessPoolExecutor(KERNELS) as pool:
+        running = {pool.submit(executed, path, timeout): (doc, path) for doc, path in todo.items()}
+        for future in as_completed(running):
+            (doc, path), result = running[future], future.result()
+            if result.err is None:
+                log.info("%s: Executing notebook using a kernel of its own took %.0f s", doc, result.time)
+                bundle = CacheBundleIn(result.nb, str(path), data={"execution_seconds": result.time})
+                cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+
 def outdated(app: Sphinx, env: BuildEnvironment, added: set, changed: set, removed: set) -> list[str]:
     """Pages to read again. The environment is saved only after reading, so a failed run stays outdated."""
     paths = {doc: Path(env.doc2path(doc)) for doc in env.found_docs}
     paths = {doc: path for doc, path in paths.items() if path.suffix == ".ipynb"}
     keys = {doc: page_key(path, Path(app.srcdir)) for doc, path in paths.items()}
-    forget_outputs(Path(app.config.nb_execution_cache_path), keys, paths)
+    cache_path = Path(app.config.nb_execution_cache_path)
+    forget_outputs(cache_path, keys, paths)
+    run_ahead(cache_path, paths, app.config.nb_execution_timeout)
     before = getattr(env, "page_keys", {})
     env.page_keys = keys
     return [doc for doc, key in keys.items() if before.get(doc) != key]

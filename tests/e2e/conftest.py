@@ -81,8 +81,18 @@ def visited(browser, base: str, pytestconfig: pytest.Config) -> Callable[[str, s
     return visit
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # one of two processes: the other end adds up
+        session.config.workeroutput["weights"] = session.config.stash.get(weights, {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node) -> None:
+    node.config.stash.setdefault(weights, {}).update(getattr(node, "workeroutput", {}).get("weights", {}))
+
+
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
     if config.stash.get(weights, None):
         terminalreporter.section("what a first visit loads")
-        for address, size in config.stash[weights].items():
+        for address, size in sorted(config.stash[weights].items()):
             terminalreporter.write_line(f"{size / 1e6:8.2f} MB  {address}")
