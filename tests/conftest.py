@@ -1,4 +1,4 @@
-"""Order of the tests: what takes milliseconds first, the browser last. Two processes share them, a file or a page of the book at a time."""
+"""Order of the tests: what takes milliseconds first, the browser last. Two processes share them, a file or a page at a time."""
 from __future__ import annotations
 
 from pathlib import Path

@@ -112,7 +112,7 @@ def executed(path: Path, timeout: int):
 
 
 def run_ahead(cache_path: Path, paths: dict[str, Path], timeout: int) -> None:
-    """Runs the notebooks that have no outputs yet and puts these into the cache. One that fails is left to Sphinx, which says why."""
+    """Runs the notebooks that have no outputs yet and caches these. One that fails is left to Sphinx, which says why."""
     from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
 
