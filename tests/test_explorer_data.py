@@ -1,6 +1,7 @@
-"""The explorers' Python side: presets that are the package's numbers, arguments at the door, and copies that stay copies."""
+"""The explorers' Python side: presets that are the package's numbers, arguments at the door, and what they share."""
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from flash41.course.models import V41, model_budgets
 from flash41.course.widgets import ladder
 from flash41.course.widgets.capacity import groups
 from flash41.course.widgets.fp4 import GOLDEN, rounded
+from flash41.course.widgets.host import source
+
+sys.path.append(str(Path(__file__).parents[1] / "book/_ext"))  # at the end: numbers.py there must not hide Python's own module
+import course_widgets
 
 FOLDER = Path(ladder.__file__).parent
 NAMES = ("ladder", "fp4", "mixing", "capacity")
@@ -26,12 +31,14 @@ def on_a_page(monkeypatch):
     monkeypatch.setenv("FLASH41_STATIC", "1")
 
 
-def test_what_the_explorers_share_is_the_same_in_each():
-    for suffix, end in (("js", "// -- this explorer's own"), ("css", "/* This explorer's own */")):
-        texts = {name: (FOLDER / f"{name}.{suffix}").read_text(encoding="utf-8") for name in NAMES}
-        start = "// -- the same lines" if suffix == "js" else "/* The same rules"
-        shared = {text[text.index(start) : text.index(end)] for text in texts.values()}
-        assert len(shared) == 1 and len(shared.pop()) > 1000
+def test_both_hosts_put_the_kit_before_the_explorers_and_before_nothing_else():
+    for suffix in ("js", "css"):
+        kit = (FOLDER / f"kit.{suffix}").read_text(encoding="utf-8")
+        for name in ("host", "map", "layers", "visibility", *NAMES):
+            own = (FOLDER / f"{name}.{suffix}").read_text(encoding="utf-8")
+            whole = (kit if name in NAMES else "") + own
+            assert source(name, suffix) == course_widgets.source(FOLDER, name, suffix) == whole
+    assert {"host", "kit"}.isdisjoint(course_widgets.widget_names(FOLDER))
 
 
 def test_models_are_those_of_the_released_files():

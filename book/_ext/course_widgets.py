@@ -20,10 +20,15 @@ SHOWN = re.compile(r'<course-widget data-module="([\w-]+)">')
 PAGE_LINK = re.compile(r'<a data-doc="([^"]+)"')
 
 
+def source(folder: Path, name: str, suffix: str) -> str:
+    """Script or style of one module, with the kit before it where the module uses that."""
+    text = (folder / f"{name}.{suffix}").read_text(encoding="utf-8")
+    return (folder / f"kit.{suffix}").read_text(encoding="utf-8") + text if f"Uses kit.{suffix}" in text else text
+
+
 def classic_script(folder: Path, name: str) -> str:
     """host.js and NAME.js as one classic script; refuses a module that imports, or exports more than its default."""
-    module = (folder / f"{name}.js").read_text(encoding="utf-8")
-    module, exports = re.subn(r"^export default ", "const plugin = ", module, flags=re.M)
+    module, exports = re.subn(r"^export default ", "const plugin = ", source(folder, name, "js"), flags=re.M)
     if exports != 1 or re.search(r"^\s*(import|export)\b", module, flags=re.M):
         raise ValueError(f"{name}.js must import nothing and export one default")
     host = (folder / "host.js").read_text(encoding="utf-8")
@@ -32,12 +37,12 @@ def classic_script(folder: Path, name: str) -> str:
 
 def page_style(folder: Path, name: str) -> str:
     """host.css and NAME.css as one style sheet."""
-    return "".join((folder / f"{part}.css").read_text(encoding="utf-8") for part in ("host", name))
+    return source(folder, "host", "css") + source(folder, name, "css")
 
 
 def widget_names(folder: Path) -> list[str]:
     """Every widget there is; none where the folder is missing."""
-    return sorted(path.stem for path in folder.glob("*.js") if path.stem != "host")
+    return sorted(path.stem for path in folder.glob("*.js") if path.stem not in ("host", "kit"))
 
 
 def write_assets(app: Sphinx) -> None:

@@ -20,6 +20,7 @@ from flash41.config import Config
 from flash41.course import models, show_capacity, show_fp4, show_ladder, show_mixing
 from flash41.course.widgets.capacity import groups
 from flash41.course.widgets.fp4 import rounded
+from flash41.course.widgets.host import source
 from flash41.course.widgets.ladder import FORMATS, KEYS, check_settings, ladder_budget
 from flash41.mhc import sinkhorn_plain
 from test_gates import Book, assemble
@@ -366,7 +367,7 @@ LIVE = """<!DOCTYPE html><html lang="en"><body><div id="cell"></div><script type
 def test_in_a_notebook_presses_reach_python_and_python_moves_the_picture(context, tmp_path, monkeypatch, name):
     monkeypatch.setenv("FLASH41_STATIC", "1")
     text = re.search(r'<script type="application/json">(.*?)</script>', SHOW[name]()._repr_html_())[1]
-    shutil.copy(ROOT / WIDGETS / f"{name}.js", tmp_path)
+    (tmp_path / f"{name}.js").write_text(source(name, "js"), encoding="utf-8")
     (tmp_path / "live.html").write_text(LIVE.replace("STATE", text).replace("NAME", name), encoding="utf-8")
     changes = {
         "ladder": ("settings", json.loads(text).get("settings", {}) | {"format": "fp8", "index": "fp8"}, "1,650"),

@@ -20,6 +20,7 @@ How to add a widget called NAME
    `course/__init__.py` and put the module on its floor in `tests/test_house.py`.
 4. Nothing else: `book/_ext/course_widgets.py` finds both files, and pages that show the widget load them. A page gets one classic
    script, `host.js` and the module in one function, since browsers refuse type="module" from file://; no network, no ipywidgets state.
+   A module whose text says "Uses kit.js" gets `kit.js` and, in its style, `kit.css` put before it: buttons, dials, the theme.
    In a table, `<a data-doc="book/ladder/mha">` becomes a link to that page of the book, with the right way up to it.
 5. On a `.md` page, which runs no code, `{course-widget} flash41.course.widgets.map:show_map` calls the function; lines
    `:highlight: 6A` below it are its keywords. The page is read again when a module behind the function changes.
@@ -37,6 +38,12 @@ from pathlib import Path
 from ..controls import is_static
 
 FOLDER = Path(__file__).parent
+
+
+def source(module: str, suffix: str) -> str:
+    """Script or style of one module, with the kit before it where the module uses that. The book's side does the same."""
+    text = (FOLDER / f"{module}.{suffix}").read_text(encoding="utf-8")
+    return (FOLDER / f"kit.{suffix}").read_text(encoding="utf-8") + text if f"Uses kit.{suffix}" in text else text
 
 
 def widget(module: str, data: dict, table: str, **state):
@@ -89,8 +96,8 @@ def _live_class(module: str, keys: tuple[str, ...]):
     import traitlets
 
     class LiveWidget(anywidget.AnyWidget):
-        _esm = (FOLDER / f"{module}.js").read_text(encoding="utf-8")
-        _css = (FOLDER / f"{module}.css").read_text(encoding="utf-8")
+        _esm = source(module, "js")
+        _css = source(module, "css")
         data = traitlets.Dict().tag(sync=True)
 
         def __init__(self, table: str, **values):
