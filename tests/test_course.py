@@ -1,6 +1,8 @@
 """What the pages show: pictures in the page's colours, controls with a static twin, questions that answer."""
 
 import re
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +98,15 @@ def test_a_question_that_teaches_nothing_is_refused(answers, right, message):
         Question("q", answers, right)
     with pytest.raises(ValueError, match="at least one question"):
         quiz()
+
+
+def test_what_a_cell_prints_in_pieces_is_one_text_on_the_page():
+    sys.path.append(str(Path(__file__).parents[1] / "book/_ext"))
+    from course_rerun import joined
+
+    def said(name, text):
+        return {"output_type": "stream", "name": name, "text": text}
+
+    figure = {"output_type": "display_data", "data": {}}
+    pieces = [said("stdout", "a "), said("stdout", "b\n"), said("stderr", "!"), figure, said("stdout", "c"), said("stdout", "\n")]
+    assert joined(pieces) == [said("stdout", "a b\n"), said("stderr", "!"), figure, said("stdout", "c\n")]

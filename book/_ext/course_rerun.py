@@ -108,7 +108,23 @@ def executed(path: Path, timeout: int):
     """The notebook with its outputs, run in its own folder: what jupyter-cache calls a result."""
     from jupyter_cache.executors.utils import single_nb_execution
 
-    return single_nb_execution(nbformat.read(path, as_version=4), cwd=str(path.parent), timeout=timeout, allow_errors=False)
+    result = single_nb_execution(nbformat.read(path, as_version=4), cwd=str(path.parent), timeout=timeout, allow_errors=False)
+    for cell in result.nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs = joined(cell.outputs)
+    return result
+
+
+def joined(outputs: list) -> list:
+    """What a slow cell prints arrives in pieces, some of them parts of a line; the page would begin a new line with each."""
+    whole = []
+    for output in outputs:
+        last = whole[-1] if whole else {}
+        if output["output_type"] == last.get("output_type") == "stream" and output["name"] == last["name"]:
+            last["text"] += output["text"]
+        else:
+            whole.append(output)
+    return whole
 
 
 def run_ahead(cache_path: Path, paths: dict[str, Path], timeout: int) -> None:
@@ -122,7 +138,7 @@ def run_ahead(cache_path: Path, paths: dict[str, Path], timeout: int) -> None:
             cache.match_cache_notebook(nbformat.read(path, as_version=4))
         except KeyError:
             todo[doc] = path
-    if len(todo) < KERNELS:
+    if not todo:
         return
     with ProcessPoolExecutor(KERNELS) as pool:
         running = {pool.submit(executed, path, timeout): (doc, path) for doc, path in todo.items()}
