@@ -157,7 +157,9 @@ def outdated(app: Sphinx, env: BuildEnvironment, added: set, changed: set, remov
     keys = {doc: page_key(path, Path(app.srcdir)) for doc, path in paths.items()}
     cache_path = Path(app.config.nb_execution_cache_path)
     forget_outputs(cache_path, keys, paths)
-    run_ahead(cache_path, paths, app.config.nb_execution_timeout)
+    excluded = app.config.nb_execution_excludepatterns
+    runs = {doc: path for doc, path in paths.items() if not any(path.match(pattern) for pattern in excluded)}
+    run_ahead(cache_path, runs, app.config.nb_execution_timeout)
     before = getattr(env, "page_keys", {})
     env.page_keys = keys
     return [doc for doc, key in keys.items() if before.get(doc) != key]
