@@ -25,6 +25,7 @@ NAMED = {
     "latent width": FLASH.head_dim,
     "index key width": FLASH.index_head_dim,
     "window": FLASH.sliding_window,
+    "keys of one query": FLASH.sliding_window + FLASH.index_topk,
     "longest context": FLASH.max_position_embeddings,
     # one token in the cache
     "bytes per token": BUDGET.total,

@@ -36,7 +36,7 @@ PLACES = {
     "5A": (4, "5a-moe", ("moe", "formats"), ("book/reference/formats.md",)),
     "6B": (4, "6b-dspark", ("dspark", "generate"), ()),
 }
-CHAPTERS: frozenset[str] = frozenset()
+CHAPTERS = frozenset(PLACES)
 LABS: frozenset[str] = frozenset()
 OUR_READING = frozenset({"3B", "3C", "6B"})
 
