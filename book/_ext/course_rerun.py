@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import re
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -108,6 +109,7 @@ def executed(path: Path, timeout: int):
     """The notebook with its outputs, run in its own folder: what jupyter-cache calls a result."""
     from jupyter_cache.executors.utils import single_nb_execution
 
+    os.environ["OMP_NUM_THREADS"] = "1"  # the kernel inherits it: two that want all cores starve each other
     result = single_nb_execution(nbformat.read(path, as_version=4), cwd=str(path.parent), timeout=timeout, allow_errors=False)
     for cell in result.nb.cells:
         if cell.cell_type == "code":

@@ -11,11 +11,14 @@ from check_site import check_site
 from conftest import ROOT
 from course_widgets import WIDGETS, classic_script, page_style, widget_names
 from flash41.course import show_map
+from flash41.course.atlas import atlas
+from flash41.course.widgets.map import pages_of
 from test_gates import Book, assemble
 from visiting import AXE, PHONES, RUN_AXE, STICKS_OUT, Visit, context_for, look, open_page, resize, served
 
 GZIPPED = 12_000  # bytes of own script and style per widget
 FIRST_PAINT_MS = 100
+LED_TO = sorted({page.rsplit(".", 1)[0] for block in atlas().blocks.values() for page in pages_of(block)})  # by the cards
 INDEX = """# The map
 
 Words before it.
@@ -26,6 +29,8 @@ Words before it.
 Words after it.
 """
 NOTEBOOK = """from flash41.course import show_map
+from flash41.course.atlas import atlas
+from flash41.course.widgets.map import pages_of
 
 model_map = show_map("4A", trace={"4A": [{"what": "keys read", "value": 640}]})
 model_map"""
@@ -38,15 +43,16 @@ def book(tmp_path_factory) -> Book:
     shutil.rmtree(book.root / "labs")
     (book.root / "labs").symlink_to(ROOT / "labs")
     (book.root / "book/index.md").write_text(INDEX)
-    for name in ("ladder/mla", "ladder/budget", "reference/formats"):  # the pages that cards lead to
-        path = book.root / f"book/{name}.md"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"# {name}\n")
+    for name in LED_TO:
+        path = book.root / f"{name}.md"
+        if not path.with_suffix(".ipynb").exists():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"# {name}\n")
     page = json.loads((book.root / "book/page.ipynb").read_text())
     page["cells"] = [page["cells"][0], page["cells"][1] | {"source": NOTEBOOK}]
     page["cells"][0]["source"] = "# A notebook"
     (book.root / "book/page.ipynb").write_text(json.dumps(page))
-    toc = "".join(f"  - file: book/{name}\n" for name in ("page", "ladder/mla", "ladder/budget", "reference/formats"))
+    toc = "".join(f"  - file: {name}\n" for name in ("book/page", *LED_TO))
     (book.root / "_toc.yml").write_text(f"format: jb-book\nroot: book/index\nchapters:\n{toc}")
     clean, said = book.build()
     assert clean, said

@@ -4,8 +4,8 @@ Every number comes from a `Config` (`numbers`), every text from `atlas_words` an
 path 1A … 6B are those of the source document; that column 2 is drawn from its top down is our choice, and what 3B, 3C and 6B
 cover is our reading, which their cards say.
 
-Files: a chapter is `book/blocks/SLUG.ipynb`, a lab step `labs/student/LABEL`. `CHAPTERS` and `LABS` name those that exist; a test
-compares them with the table of contents and the folders, so add a label here when its page is there.
+Files: a chapter is `book/blocks/SLUG.ipynb`, a lab step `labs/student/LABEL/LABEL.ipynb`. `CHAPTERS` and `LABS` name those that
+exist; a test compares them with the table of contents, so add a label here when its page is there.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _block(label: str, edges: tuple[Edge, ...], fill) -> Block:
     return Block(
         label, column, short, name, tag, purpose, tuple(Fact(fill(what), fill(value)) for what, value in FACTS[label]),
         inputs=tuple(edge for edge in edges if edge.target == label), outputs=tuple(edge for edge in edges if edge.source == label),
-        chapter=f"book/blocks/{slug}.ipynb", lab=f"labs/student/{label}", modules=modules, pages=pages,
+        chapter=f"book/blocks/{slug}.ipynb", lab=f"labs/student/{label}/{label}.ipynb", modules=modules, pages=pages,
         has_chapter=label in CHAPTERS, has_lab=label in LABS, reading=READING if label in OUR_READING else None,
     )  # fmt: skip
 

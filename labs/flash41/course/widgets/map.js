@@ -266,10 +266,10 @@ function render({ model, el }) {
 
   // A page of this book is one link away; from a notebook the way leads to the repository. What does not exist is no link.
   function link({ kind, path: file, ready }) {
-    const name = file.replace(/^(book|labs)\//, "").replace(/\.(ipynb|md)$/, "");
+    const name = file.replace(/^(book|labs\/student\/\w+|labs)\//, "").replace(/\.(ipynb|md)$/, "");
     if (!ready) return make("li", {}, `${ui(kind)} `, make("span", { class: "fm-later" }, `${name} (${ui("later")})`));
     const up = document.documentElement.dataset.content_root ?? "./";
-    const local = page && file.startsWith("book/");
+    const local = page && /\.(ipynb|md)$/.test(file);
     const href = local ? up + file.replace(/\.\w+$/, ".html") : `${data.repository}/${file.includes(".") ? "blob" : "tree"}/main/${file}`;
     return make("li", {}, `${ui(kind)} `, make("a", { href, ...(local ? {} : { target: "_blank", rel: "noopener" }) }, local ? name : `${name} ↗`));
   }

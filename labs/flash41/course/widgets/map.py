@@ -84,11 +84,20 @@ def _table(drawn: Atlas) -> str:
     return f"<table>{caption}<colgroup>{widths}</colgroup><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
 
+def _page_name(doc: str) -> str:
+    """ "ladder/mla" of book/ladder/mla, "lab 3B" of labs/student/3B/3B."""
+    return f"lab {doc.rsplit('/', 1)[1]}" if doc.startswith("labs/") else doc.removeprefix("book/")
+
+
+def pages_of(b: Block) -> list[str]:
+    """The pages of the book that a card leads to: its chapter, others that speak of it, its lab step."""
+    return [*([b.chapter] if b.has_chapter else []), *b.pages, *([b.lab] if b.has_lab else [])]
+
+
 def _row(drawn: Atlas, b: Block) -> str:
     names = f'{escape(b.name.en)}<br><span lang="vi">{escape(b.name.vi)}</span><br><span lang="zh">{escape(b.name.zh)}</span>'
-    pages = [*([b.chapter] if b.has_chapter else []), *b.pages]
-    docs = [page.rsplit(".", 1)[0] for page in pages]
-    see = "".join(f'<br><a data-doc="{doc}">{doc.removeprefix("book/")}</a>' for doc in docs)
+    docs = [page.rsplit(".", 1)[0] for page in pages_of(b)]
+    see = "".join(f'<br><a data-doc="{doc}">{_page_name(doc)}</a>' for doc in docs)
     moves = [_move("from", edge.source, edge) for edge in b.inputs] + [_move("to", edge.target, edge) for edge in b.outputs]
     facts = "<br>".join(f"{escape(fact.what.en)}: {escape(fact.value)}" for fact in b.facts)
     note = f"<br><em>{escape(b.reading.en)}</em>" if b.reading else ""
