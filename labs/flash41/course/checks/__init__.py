@@ -1,0 +1,5 @@
+"""Checks of the lab steps."""
+
+from .compose import compose
+
+__all__ = ["compose"]
