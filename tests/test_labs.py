@@ -1,14 +1,23 @@
 """The ten lab steps: the table of functions, the masters, the student versions, right and wrong answers."""
 
+import re
+import sys
+import time
 from pathlib import Path
 
 import golden_pack
 import pytest
 import torch
 
-from flash41.course.checks import compose
-from flash41.course.checks.compose import Composition, functions_of
+from flash41.course.checks import CheckFailed, asked, check, compose, positional, verdict
+from flash41.course.checks.calling import call
+from flash41.course.checks.cases import widened
+from flash41.course.checks.compose import Composition, functions_of, load
+from flash41.course.checks.judging import difference
 from flash41.course.checks.signatures import STEPS, step, table
+
+sys.path.append(str(Path(__file__).parent / "labs"))
+import kit  # noqa: E402
 
 LABS = Path(__file__).parents[1] / "labs"
 STEPS_FOLDER = LABS / "steps"
@@ -66,3 +75,115 @@ def test_compose_names_what_is_missing(tmp_path):
     (tmp_path / "a.py").write_text("def embed(weight, ids):\n    raise NotImplementedError\n")
     with pytest.raises(ValueError, match=r"lacks 47 functions: 1A.embed \(starter\), 1A.place_images \(missing\)"):
         compose(tmp_path)
+
+
+# -- the checks ------------------------------------------------------------------------------------------------------
+
+CHECKED = kit.steps_with("package")
+SEEDS = (0, 41, 7)  # what a student sees, what the hidden tests ask by default, and another class
+MUTANTS = [(label, mutant) for label in kit.steps_with("mutants") for mutant in kit.module(label, "mutants").mutants]
+
+
+def functions(label, source):
+    """The functions of a step: out of the master, or out of a file of tests/labs."""
+    names = [function.name for function in step(label).functions]
+    if source == "master":
+        found = functions_of(STEPS_FOLDER)
+        return {name: found[name] for name in names}
+    module = kit.module(label, source)
+    return {name: getattr(module, name) for name in names}
+
+
+@pytest.mark.parametrize("label", CHECKED)
+@pytest.mark.parametrize("source", ["package", "master", "loops", "vectorised", "float64"])
+def test_right_answers_get_full_marks(label, source):
+    answers = functions(label, source)
+    for seed in (*SEEDS, *range(100, 110)):
+        wrong = [found.text for name in answers if not (found := verdict(f"{label}.{name}", answers[name], seed)).passed]
+        assert not wrong, f"seed {seed}: {wrong[0]}"
+
+
+@pytest.mark.parametrize("label, mutant", MUTANTS, ids=lambda value: value if isinstance(value, str) else value.name)
+def test_a_wrong_answer_is_told_where_and_why(label, mutant):
+    name = f"{label}.{mutant.function}"
+    for seed in SEEDS:
+        found = verdict(name, mutant.wrong, seed)
+        if not found.passed:
+            break
+    assert not found.passed, f"{mutant.name} passes"
+    assert found.text.startswith(name) and mutant.cause in found.text, found.text
+    assert re.search(r"first at \[|dimension \d|dimensions instead", found.text), found.text
+
+
+@pytest.mark.parametrize("label", CHECKED)
+def test_there_are_six_mutants_and_every_function_has_one(label):
+    own = [mutant for at, mutant in MUTANTS if at == label]
+    assert len(own) >= 6 and {mutant.function for mutant in own} == {function.name for function in step(label).functions}
+
+
+@pytest.mark.parametrize("label", CHECKED)
+def test_the_checks_of_a_step_take_less_than_five_seconds(label):
+    answers, start = functions(label, "master"), time.process_time()
+    for name in answers:
+        verdict(f"{label}.{name}", answers[name], 0)
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("label", CHECKED)
+def test_another_seed_asks_for_other_sizes_and_other_numbers(label):
+    for function in step(label).functions:
+        first, *others = ([case.inputs for case in asked(f"{label}.{function.name}", seed)[2]] for seed in range(6))
+        assert any(str(other) != str(first) for other in others), function.name
+
+
+@pytest.mark.parametrize("label", CHECKED)
+def test_suspects_differ_from_the_right_answer(label):
+    """A suspect that always gives the right numbers would blame nobody, one that never runs could not."""
+    for function in step(label).functions:
+        for seed in SEEDS:
+            signature, check, cases = asked(f"{label}.{function.name}", seed)
+            for words, wrong in check.suspects.items():
+                outcomes = [call(wrong, positional(signature, case), case.keywords) for case in cases]
+                right = [difference(signature, check, check.right(*widened(case.inputs), **case.keywords), outcome)
+                         for case, outcome in zip(cases, outcomes, strict=True)]  # fmt: skip
+                assert any(found and outcome.kind == "value" for found, outcome in zip(right, outcomes, strict=True)), words
+
+
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        (lambda kv, gate: None, "is the `return` missing"),
+        (lambda kv, gate: kv.numpy(), "it returned a ndarray, expected a tensor"),
+        (lambda kv, gate: kv[:, ::2].half(), "its numbers are float16, expected float32 or float64"),
+        (lambda kv, gate: kv[:, : kv.shape[1] // 2].to("meta"), "its result lies on meta, the inputs lie on cpu"),
+        (lambda kv, gate: kv[0, 0, 0, 0], "it raised IndexError"),
+        (lambda kv: kv, "takes 1 positional argument"),
+        (lambda kv, gate: (kv, gate), "it returned a tuple of 2"),
+        (lambda kv, gate: kv[:, 1::2] * torch.nan, "NaN, first at [0, 0, 0]"),
+    ],
+)
+def test_what_is_no_answer_is_named(answer, words):
+    assert words in verdict("3B.pool_pairs", answer, 0).text
+
+
+def test_a_starter_is_not_written_yet_and_an_absent_function_is_not_there():
+    def pool_pairs(kv, gate):
+        raise NotImplementedError
+
+    assert "it is not written yet" in verdict("3B.pool_pairs", pool_pairs, 0).text
+    with pytest.raises(CheckFailed, match="there is no function of this name"):
+        check("3B", {})
+    with pytest.raises(ValueError, match="step 3B has no function 'pool'"):
+        check("3B.pool", pool_pairs)
+    with pytest.raises(TypeError, match="must be a function or a dict"):
+        check("3B.pool_pairs", torch.zeros(2))
+
+
+def test_a_notebook_shows_the_message_alone():
+    error = CheckFailed("3B.pool_pairs is not right yet.\n  case")
+    assert error._render_traceback_() == ["3B.pool_pairs is not right yet.", "  case"]
+
+
+def test_the_line_that_raised_is_shown():
+    found = load("def visible_rows(positions, ratio):\n    return positions @ ratio", "visible_rows", "3B")
+    assert "in its line `return positions @ ratio`" in verdict("3B.visible_rows", found, 0).text
