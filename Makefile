@@ -10,7 +10,7 @@ START  := $(shell date +%s)
 # say,TEXT: a line of progress with the seconds since make began
 say = @printf '[%3ds] %s\n' $$(( $$(date +%s) - $(START) )) "$(1)"
 
-.PHONY: help book serve test test-full bench train evaluate vendor repo clean
+.PHONY: help book serve test test-full labs bench train evaluate vendor repo clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -47,6 +47,9 @@ test: $(READY)  ## build the book afresh, then run every test but the slow ones
 
 test-full: TESTS = -m ""
 test-full: test  ## the same with the slow tests
+
+labs: $(READY)  ## make the student versions of the lab steps from the masters
+	@$(BIN)/python tools/make_labs.py
 
 bench: $(READY)  ## time the kernels of the course on this machine
 	@$(BIN)/python -m flash41 bench

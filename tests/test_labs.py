@@ -6,20 +6,27 @@ import time
 from pathlib import Path
 
 import golden_pack
+import nbclient
+import nbformat
 import pytest
 import torch
+import yaml
 
 from flash41.course.checks import CheckFailed, asked, check, compose, positional, verdict
 from flash41.course.checks.calling import call
 from flash41.course.checks.cases import widened
 from flash41.course.checks.compose import Composition, functions_of, load
 from flash41.course.checks.judging import difference
+from flash41.course.checks.reading import code_of, find
 from flash41.course.checks.signatures import STEPS, step, table
 
-sys.path.append(str(Path(__file__).parent / "labs"))
+sys.path += [str(Path(__file__).parent / "labs"), str(Path(__file__).parents[1] / "tools")]
 import kit  # noqa: E402
 
-LABS = Path(__file__).parents[1] / "labs"
+import make_labs  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+LABS = ROOT / "labs"
 STEPS_FOLDER = LABS / "steps"
 
 # -- the table and what it adds up to ------------------------------------------------------------------------------
@@ -187,3 +194,153 @@ def test_a_notebook_shows_the_message_alone():
 def test_the_line_that_raised_is_shown():
     found = load("def visible_rows(positions, ratio):\n    return positions @ ratio", "visible_rows", "3B")
     assert "in its line `return positions @ ratio`" in verdict("3B.visible_rows", found, 0).text
+
+
+# -- masters and student versions ------------------------------------------------------------------------------------
+
+MASTERS = make_labs.masters()
+
+
+def student_of(label):
+    return LABS / "student" / label / f"{label}.ipynb"
+
+
+def test_every_step_has_its_answers_in_one_place():
+    """In the master; in a bare solution.py as long as there is no master."""
+    for label in STEPS:
+        assert (STEPS_FOLDER / label / "solution.py").exists() != (label in MASTERS), label
+
+
+def test_masters_are_tidy_and_student_versions_are_not_stale():
+    made = make_labs.wanted().items()
+    stale = [str(path.relative_to(ROOT)) for path, text in made if not path.exists() or path.read_text() != text]
+    assert not stale, f"run make labs: {stale}"
+    assert sorted(path.stem for path in (LABS / "student").rglob("*.ipynb")) == MASTERS
+
+
+@pytest.mark.parametrize("label", MASTERS)
+def test_a_master_asks_for_every_function_of_its_step_once(label):
+    cells = nbformat.read(make_labs.master(label), as_version=4).cells
+    marked = [cell.metadata.nbgrader for cell in cells if "nbgrader" in cell.metadata]
+    names = [function.name for function in step(label).functions]
+    assert [mark.grade_id for mark in marked if mark.solution] == [f"{label}-{name}" for name in names]
+    graded = {mark.grade_id: mark.points for mark in marked if mark.grade}
+    assert graded == {f"check-{label}-{function.name}": function.points for function in step(label).functions}
+    text = "".join(cell.source for cell in cells)
+    parts = ("<!-- card -->", "<!-- functions -->", "What you should know", "<details>", "## What a right answer shows", "want more")
+    assert not [part for part in parts if part not in text]
+    for function in step(label).functions:
+        name = function.name
+        assert f'check("{label}.{name}", {name})' in text and f'check("{label}.{name}", {name}, seed="class")' in text
+        arguments = ", ".join(argument.name for argument in function.arguments)
+        assert f"def {name}({arguments}):" in text
+
+
+@pytest.mark.parametrize("label", MASTERS)
+def test_a_student_version_holds_no_solution_and_no_hidden_test(label):
+    solved = "".join(cell.source + "\n" for cell in nbformat.read(make_labs.master(label), as_version=4).cells)
+    blank = nbformat.read(student_of(label), as_version=4).cells
+    text = "\n".join(cell.source for cell in blank)
+    assert "SOLUTION" not in text and "HIDDEN" not in text and 'seed="class"' not in text
+    assert not any(cell.get("outputs") for cell in blank)
+    for region in re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", solved, flags=re.S):
+        for line in region.split("\n"):
+            code = line.split("  #")[0].strip()
+            assert len(code) < 12 or code not in text, code
+
+
+def test_nothing_published_holds_a_solution():
+    """Pages are built from the table of contents; the package takes in flash41 alone."""
+    config, toc = (yaml.safe_load((ROOT / name).read_text()) for name in ("_config.yml", "_toc.yml"))
+    assert "labs/steps/**" in config["exclude_patterns"] and config["only_build_toc_files"]
+    assert "labs/steps" not in str(toc)
+    assert "BEGIN SOLUTION" not in "".join(path.read_text() for path in (LABS / "flash41").rglob("*.py"))
+
+
+@pytest.mark.parametrize("label", MASTERS)
+def test_an_untouched_student_version_gets_no_point(label):
+    cells = code_of(student_of(label))
+    names = [function.name for function in step(label).functions]
+    assert {found.state for found in find(cells, names).values()} == {"starter"}
+    space = {}
+    for cell in cells:
+        if re.search(r"^def ", cell, flags=re.M):
+            exec(compile(cell, label, "exec"), space)
+    for name in names:
+        assert not verdict(f"{label}.{name}", space[name], 0).passed
+
+
+@pytest.mark.parametrize("label", MASTERS)
+def test_a_master_runs_and_a_student_version_runs_to_its_first_blank(label):
+    done = nbclient.NotebookClient(nbformat.read(make_labs.master(label), as_version=4), timeout=120).execute()
+    shown = [output for cell in done.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert any("text/html" in output.get("data", {}) for output in shown), "no figure"
+    assert not any(output.output_type == "error" or output.get("name") == "stderr" for output in shown)
+    space = {}
+    for cell in code_of(student_of(label)):
+        try:
+            exec(compile(cell, label, "exec"), space)
+        except CheckFailed as error:
+            assert "it is not written yet" in str(error) and f'check("{label}.{step(label).functions[0].name}"' in cell
+            break
+    else:
+        raise AssertionError("no blank")
+
+
+# -- reading what came back --------------------------------------------------------------------------------------------
+
+COPIES = '''
+%matplotlib inline
+import torch, math
+SIZE = 2
+unused = torch.zeros(9)
+---
+def helper(x):
+    return x * SIZE
+---
+def pool_pairs(kv, gate):
+    raise NotImplementedError
+---
+def pool_pairs(kv, gate):
+    return helper(kv) + math.pi
+---
+def pool_pairs(kv, gate):
+    """An untouched copy."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+---
+rms_norm = lambda x, weight, eps: x
+'''
+BROKEN = """
+import torch
+
+def rms_norm(x, weight, eps):
+    return x +* 2
+
+def visible_rows(positions, ratio):
+    return positions
+"""
+
+
+def test_functions_are_found_with_what_they_need():
+    found = find(COPIES.split("---"), ["pool_pairs", "rms_norm", "apply_rope"])
+    assert found["pool_pairs"].state == "written" and "unused" not in found["pool_pairs"].source
+    assert load(found["pool_pairs"].source, "pool_pairs", "3B")(1, 0) == pytest.approx(5.141593)
+    assert load(found["rms_norm"].source, "rms_norm", "3B")(7, 0, 0) == 7 and found["apply_rope"].state == "missing"
+
+
+def test_one_broken_function_does_not_hide_the_others():
+    found = find([BROKEN, "!pip install something"], ["rms_norm", "visible_rows"])
+    assert found["visible_rows"].state == "written" and found["rms_norm"].state == "broken"
+    assert "line 2 of the function" in found["rms_norm"].note
+
+
+@pytest.mark.parametrize(
+    "content, reason",
+    [(b"", "is empty"), (b"{", "is not a notebook"), (b'{"cells": 3}', "is not a notebook"), (b"[]", "is not a notebook"),
+     (b"\xff\xfe\x00", "is not text")],
+)  # fmt: skip
+def test_what_is_no_notebook_is_refused_with_a_reason(content, reason, tmp_path):
+    (tmp_path / "a.ipynb").write_bytes(content)
+    with pytest.raises(ValueError, match=reason):
+        code_of(tmp_path / "a.ipynb")

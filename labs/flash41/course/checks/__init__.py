@@ -22,12 +22,13 @@ class CheckFailed(AssertionError):
         return str(self).split("\n")
 
 
-def check(name: str, answer: Callable | dict, *, seed: int = 0) -> None:
+def check(name: str, answer: Callable | dict, *, seed: int | str = 0) -> None:
     """Check one function, check("3B.pool_pairs", pool_pairs), or all of a step, check("3B", globals()).
 
-    Prints what is right; raises CheckFailed with what is not. Another seed asks for other sizes and numbers. Raises ValueError
-    for a name that there is not, TypeError for an answer that is neither a function nor a dict of them.
+    Prints what is right; raises CheckFailed with what is not. Another seed asks for other sizes and numbers; "class" is the seed
+    of the hidden tests. Raises ValueError for a name that there is not, TypeError for an answer of another kind.
     """
+    seed = class_seed() if seed == "class" else seed
     label, _, one = name.partition(".")
     names = [one] if one else [function.name for function in step(label).functions]
     verdicts = [verdict(f"{label}.{each}", answer.get(each) if isinstance(answer, dict) else answer, seed) for each in names]

@@ -240,16 +240,20 @@ def _steps(text: str) -> dict[str, Step]:
 STEPS: dict[str, Step] = _steps(TABLE)
 
 
-def table() -> str:
-    """The whole table in Markdown, as labs/steps/README.md shows it."""
-    lines = []
-    for entry in STEPS.values():
-        facts = f"{entry.minutes} minutes, {entry.difficulty}, {entry.points} points."
-        head = "| function | takes | gives | what it is |\n|---|---|---|---|"
-        lines += [f"## {entry.label} · {entry.title}", "", f"{entry.goal} {facts}", "", head]
-        for function in entry.functions:
-            takes = "<br>".join(f"`{argument.name}` {argument.text}" for argument in function.arguments)
-            gives = "<br>".join(f"`{value.name}` {value.text}" if value.name else value.text for value in function.results)
-            lines.append(f"| `{function.name}` | {takes} | {gives} | {function.meaning} |")
-        lines.append("")
+def table_of(entry: Step) -> str:
+    """The functions of a step as a table in Markdown."""
+    lines = ["| function | takes | gives | what it is |", "|---|---|---|---|"]
+    for function in entry.functions:
+        takes = "<br>".join(f"`{argument.name}` {argument.text}" for argument in function.arguments)
+        gives = "<br>".join(f"`{value.name}` {value.text}" if value.name else value.text for value in function.results)
+        lines.append(f"| `{function.name}` | {takes} | {gives} | {function.meaning} |")
     return "\n".join(lines)
+
+
+def table() -> str:
+    """All steps with their tables in Markdown, as labs/steps/README.md shows them."""
+    parts = []
+    for entry in STEPS.values():
+        facts = f"{entry.goal} {entry.minutes} minutes, {entry.difficulty}, {entry.points} points."
+        parts.append(f"## {entry.label} · {entry.title}\n\n{facts}\n\n{table_of(entry)}\n")
+    return "\n".join(parts)
