@@ -32,7 +32,9 @@ def check(name: str, answer: Callable | dict, *, seed: int | str = 0) -> None:
     label, _, one = name.partition(".")
     names = [one] if one else [function.name for function in step(label).functions]
     verdicts = [verdict(f"{label}.{each}", answer.get(each) if isinstance(answer, dict) else answer, seed) for each in names]
-    print("\n".join(each.text for each in verdicts if each.passed))
+    for each in verdicts:
+        if each.passed:
+            print(each.text)
     if wrong := [each.text for each in verdicts if not each.passed]:
         raise CheckFailed("\n".join(wrong))
 
@@ -41,7 +43,7 @@ def verdict(name: str, function, seed: int) -> Verdict:
     """The verdict on one function in this process."""
     signature, check_, cases = asked(name, seed)
     if function is None:
-        return Verdict(name, False, f"{name} is not right yet.\n  difference  there is no function of this name")
+        return Verdict(name, False, f"{name} is not there: no function has this name.")
     if not callable(function):
         raise TypeError(f"{name}: the answer is a {type(function).__name__}, must be a function or a dict of functions")
     outcomes = []

@@ -40,6 +40,8 @@ def judge(name: str, function: Function, check: Check, cases: list[Case], outcom
     if not failed:
         return Verdict(name, True, f"{name} is right: {len(cases)} cases")
     first = failed[0]
+    if outcomes[first].kind == "starter":
+        return Verdict(name, False, f"{name} is not written yet.")
     lines = [f"{name} is not right yet.", f"  case        {cases[first].words}{_sizes(function, cases[first])}",
              f"  difference  {differences[first].words}"]  # fmt: skip
     if differences[first].explainable:
