@@ -24,7 +24,7 @@ FLOORS = [
      "course.widgets.map", "course.widgets.ladder", "course.widgets.fp4", "course.widgets.mixing", "course.widgets.capacity",
      "course.widgets.layers", "course.widgets.visibility", "course",
      "course.checks.signatures", "course.checks.reading", "course.checks.compose", "course.checks.calling", "course.checks.cases",
-     "course.checks.judging", *[f"course.checks.step_{label}" for label in ("3b",)], "course.checks"],
+     "course.checks.judging", *[f"course.checks.{path.stem}" for path in sorted(PACKAGE.glob("course/checks/step_*.py"))], "course.checks"],
     ["__main__"],
 ]
 ORDER = [module for floor in FLOORS for module in floor]
