@@ -1,4 +1,4 @@
-"""What an answer's process may not do, as far as the system allows: no network, no writing, no other processes, no answers to read.
+"""What an answer's process may not do, as far as the system allows: no network, no writing, no other processes, no solutions.
 
 Linux offers all of it without privileges (namespaces); where it refuses a part, a weaker guard takes its place and `Fence.holds`
 says so. Limits on memory, file size and CPU time work everywhere.

@@ -91,7 +91,8 @@ class Sandbox:
         for kind, value, note in found[:count]:
             if kind == "unloadable":
                 return Run(stopped=f"its code cannot be executed: {note}")
-            run.outcomes.append(Outcome(kind, value, note) if kind in KINDS else Outcome("error", None, "its result cannot be read"))
+            known = kind in KINDS
+            run.outcomes.append(Outcome(kind, value, note) if known else Outcome("error", None, "its result cannot be read"))
         if head["printed"] > MOST_OUTPUT:
             run.notes.append(f"it printed {head['printed']:,} bytes; nobody reads them")
         starter = run.outcomes and run.outcomes[-1].kind == "starter"

@@ -9,9 +9,12 @@ from __future__ import annotations
 import ast
 import json
 import re
+import symtable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+DEFINITIONS, IMPORTS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, ast.Import | ast.ImportFrom
 OPENS = re.compile(r"^(?=(?:def|class|import|from|@|async def)\b|@)", re.M)
 
 
@@ -27,19 +30,35 @@ class Found:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement at the top of a cell and the names that it defines and uses."""
+    """A statement at the top of a cell: the names that it defines, those that it changes (`TABLE[0] = 1`, `TABLE.append(1)`)."""
 
     order: int
     node: ast.stmt
     defines: frozenset[str]
+    changes: frozenset[str]
 
     @property
     def text(self) -> str:
         return ast.unparse(self.node)
 
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """Names that it needs from outside: what is local to a function does not count."""
+        try:
+            return frozenset(_outer(symtable.symtable(self.text, "cell", "exec"))) | self.changes
+        except SyntaxError:  # a `return` outside of a function, for one
+            return frozenset(node.id for node in ast.walk(self.node) if isinstance(node, ast.Name))
+
     @property
-    def uses(self) -> set[str]:
-        return {node.id for node in ast.walk(self.node) if isinstance(node, ast.Name)}
+    def ends(self) -> bool:
+        """Whether nothing before it matters to the names that it defines."""
+        return isinstance(self.node, DEFINITIONS | IMPORTS) or (
+            isinstance(self.node, ast.Assign | ast.AnnAssign) and not self.defines & self.uses)
+
+
+def _outer(table: symtable.SymbolTable, top: bool = True) -> set[str]:
+    names = {s.get_name() for s in table.get_symbols() if (s.is_referenced() if top else s.is_global())}
+    return names.union(*(_outer(child, False) for child in table.get_children()))
 
 
 def code_of(path: str | Path) -> list[str]:
@@ -66,7 +85,7 @@ def find(cells: list[str], names: list[str]) -> dict[str, Found]:
     statements, broken = [], {}
     for cell in cells:
         for part in parts_of(cell, broken):
-            statements += [Statement(len(statements) + i, node, _defined(node)) for i, node in enumerate(_flat(part))]
+            statements += [Statement(len(statements) + i, node, *_named(node)) for i, node in enumerate(_flat(part))]
     return {name: _found(name, statements, broken) for name in names}
 
 
@@ -97,15 +116,30 @@ def _flat(body: list[ast.stmt]):
             yield node
 
 
-def _defined(node: ast.stmt) -> frozenset[str]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return frozenset({node.name})
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return frozenset((alias.asname or alias.name).split(".")[0] for alias in node.names)
-    targets = getattr(node, "targets", None) or [getattr(node, "target", node)]
-    if not isinstance(node, ast.Assign | ast.AnnAssign):
-        return frozenset()
-    return frozenset(part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
+def _named(node: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
+    """(names that a statement defines, names of things that it changes)."""
+    if isinstance(node, DEFINITIONS):
+        return frozenset({node.name}), frozenset()
+    if isinstance(node, IMPORTS):
+        return frozenset((alias.asname or alias.name).split(".")[0] for alias in node.names), frozenset()
+    defined, changed = set(), set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            defined.add(part.id)
+        if isinstance(part, ast.AugAssign):
+            changed.add(_root(part.target))
+        if isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store):
+            changed.add(_root(part))
+        if isinstance(part, ast.Expr) and isinstance(part.value, ast.Call) and isinstance(part.value.func, ast.Attribute):
+            changed.add(_root(part.value.func))
+    return frozenset(defined), frozenset(changed - {""})
+
+
+def _root(node: ast.expr) -> str:
+    """The name at the bottom of `name.part[0].other`."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def is_starter(node: ast.stmt) -> bool:
@@ -124,15 +158,48 @@ def _found(name: str, statements: list[Statement], broken: dict[str, str]) -> Fo
         if name in broken:
             return Found(name, "broken", note=broken[name])
         return Found(name, "starter" if own else "missing")
-    needed, queue = {}, [written[-1]]
-    while queue:
-        statement = queue.pop()
-        needed[statement.order] = statement
-        for used in statement.uses - {name}:
-            offers = [other for other in statements if used in other.defines and not is_starter(other.node)]
-            queue += [other for other in offers[-1:] if other.order not in needed]
-    needed |= {s.order: s for s in statements if isinstance(s.node, ast.ImportFrom) and s.defines & {"*", "annotations"}}
-    future = [s for s in needed.values() if isinstance(s.node, ast.ImportFrom) and s.node.module == "__future__"]
-    imports = [s for s in needed.values() if isinstance(s.node, ast.Import | ast.ImportFrom) and s not in future]
-    rest = sorted((s for s in needed.values() if s not in future and s not in imports), key=lambda s: s.order)
-    return Found(name, "written", "\n\n".join(dict.fromkeys(s.text for s in [*future, *imports, *rest])))
+    live = [statement for statement in statements if not is_starter(statement.node)]
+    needed = _ordered(_makers(name, [s for s in live if s in written or name in s.changes], wanted=True), live)
+    always = {"*", "annotations"}
+    needed += [s for s in live if s not in needed and isinstance(s.node, ast.ImportFrom) and s.defines & always]
+    future = [s for s in needed if isinstance(s.node, ast.ImportFrom) and s.node.module == "__future__"]
+    imports = [s for s in needed if isinstance(s.node, IMPORTS) and s not in future]
+    rest = [s for s in needed if s not in future and s not in imports]
+    head = dict.fromkeys(s.text for s in [*future, *imports])
+    return Found(name, "written", "\n\n".join([*head, *(s.text for s in rest)]))
+
+
+def _makers(name: str, statements: list[Statement], wanted: bool = False) -> list[Statement]:
+    """The statements that make a name what it is in the end: its last definition, and what changes it afterwards.
+
+    wanted: a function of the lab, which is not replaced by what a later cell calls by its name (`rows = …`, an import to compare).
+    """
+    if wanted and any(isinstance(s.node, ast.FunctionDef) for s in statements):
+        statements = [s for s in statements if isinstance(s.node, ast.FunctionDef) or name in s.uses
+                      or isinstance(getattr(s.node, "value", None), ast.Lambda)]  # fmt: skip
+    found = []
+    for statement in reversed(statements):
+        if name in statement.defines | statement.changes:
+            found.append(statement)
+            if statement.ends and name in statement.defines:
+                return found[::-1]
+    return found[::-1] if any(name in statement.defines for statement in found) else []
+
+
+def _ordered(start: list[Statement], statements: list[Statement]) -> list[Statement]:
+    """These statements and all that they need, each after what it needs."""
+    done, seen, makers = [], set(), {}
+    stack = [(statement, False) for statement in reversed(start)]
+    while stack:
+        statement, left = stack.pop()
+        if left:
+            done.append(statement)
+        elif statement.order not in seen:
+            seen.add(statement.order)
+            stack.append((statement, True))
+            own = statement.defines | statement.changes
+            for used in sorted(statement.uses, reverse=True):
+                if used not in makers:
+                    makers[used] = _makers(used, statements)
+                stack += [(o, False) for o in reversed(makers[used]) if used not in own or o.order < statement.order]
+    return done
