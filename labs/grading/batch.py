@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -13,8 +14,10 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 import nbformat
+import torch
 
 from .collecting import LABS, collect, rebuilt
+from .fence import die_with_parent
 from .files import Submission
 from .marking import Result, mark, unread
 from .sandbox import Limits, Sandbox
@@ -55,15 +58,13 @@ def grade_one(job: Job, submission: Submission, sandbox: Sandbox) -> tuple[Resul
 def serve(job: Job, pipe) -> None:
     """The life of a grading process: submissions in, results out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import torch
-
+    die_with_parent()
     torch.set_num_threads(1)
     with Sandbox(job.limits, job.hidden) as sandbox:
         sandbox.run("def probe():\n    return 1", "probe", [({}, {})])  # what walls are there is known from now on
         while True:
-            try:
-                submission = pipe.recv()
-            except EOFError:
+            submission = pipe.recv()
+            if submission is None:
                 return
             try:
                 result, notebook = grade_one(job, submission, sandbox)
@@ -80,7 +81,7 @@ class Grader:
         self.start()
 
     def start(self) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")  # torch is loaded already
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=serve, args=(self.job, other), daemon=True)
         self.process.start()
@@ -91,7 +92,7 @@ class Grader:
         self.pipe.send(submission)
 
     def take(self) -> tuple[Result, str, list[str]] | None:
-        """What it found; None where it is not done. A process that died or takes too long is replaced: that is the result."""
+        """What it found; None where it is not done. A process that died or takes too long is replaced, which is a result."""
         if self.pipe.poll():
             try:
                 result, notebook, holds = self.pipe.recv()
@@ -108,10 +109,14 @@ class Grader:
 
     def stop(self) -> None:
         """End it gently, so that its sandbox closes; then not gently."""
-        self.pipe.close()
+        try:
+            self.pipe.send(None)
+        except OSError:
+            pass
         self.process.join(3)
         self.process.kill()
         self.process.join()
+        self.pipe.close()
 
 
 class Kept:
@@ -130,8 +135,9 @@ class Kept:
 
     def write(self, submission: Submission, fingerprint: str, result: Result, notebook: str) -> None:
         path = self.folder / f"{submission.key}.json"
-        path.with_suffix(".part").write_text(json.dumps(dict(fingerprint=fingerprint, result=result.as_dict(), notebook=notebook)))
-        path.with_suffix(".part").replace(path)
+        data, part = dict(fingerprint=fingerprint, result=result.as_dict(), notebook=notebook), path.with_suffix(".part")
+        part.write_text(json.dumps(data))
+        part.replace(path)  # whole or not at all
 
 
 def grade_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,11 +49,17 @@ def collect(submission: Submission, label: str) -> Collected:
         cells = code_of(submission.path)
         if not any(cell.strip() for cell in cells):
             return Collected({}, f"{submission.path.name} has no code in it")
-        return Collected(find(cells, names))
+        return Collected(find([imports(label), *cells], names))
     except ValueError as error:
         return Collected({}, str(error))
     except Exception as error:  # whatever stands in a file, the others go on
         return Collected({}, f"{submission.path.name} cannot be read: {type(error).__name__}")
+
+
+def imports(label: str) -> str:
+    """What the master imports, for those whose import cell is gone."""
+    lines = "\n".join(code_of(LABS / "student" / label / f"{label}.ipynb"))
+    return "\n".join(re.findall(r"^(?:import|from) [^(]*$", lines, flags=re.M))
 
 
 def rebuilt(label: str, collected: Collected, source: str = "student") -> nbformat.NotebookNode:

@@ -97,9 +97,15 @@ class Fence:
             LIBC.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
             if self.holds and os.uname().machine in CAPSET:
                 LIBC.syscall(CAPSET[os.uname().machine], (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
-            LIBC.prctl(DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+            die_with_parent()
         if "network" not in self.holds:
             no_sockets()
+
+
+def die_with_parent() -> None:
+    """End this process when the one that started it ends."""
+    if sys.platform == "linux":
+        LIBC.prctl(DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
 def limits(memory: int, seconds: float) -> None:

@@ -57,7 +57,8 @@ def submissions(folder: Path, *, pattern: str = PATTERN, deadline: datetime | No
         if not reason and str(path) != best[student][2]:
             reason = f"replaced by {Path(best[student][2]).relative_to(folder)}"
         key = key_of(student, keys) + ("" if str(path) == best[student][2] else f"~{len(rows)}")
-        rows.append(Submission(path, str(path.relative_to(folder)) + note, student, key, when, late(path, when, deadline), reason))
+        name = str(path.relative_to(folder)) + note
+        rows.append(Submission(path, name, student, key, when, late(path, when, deadline), reason))
     return rows
 
 

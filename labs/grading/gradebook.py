@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 import nbformat
@@ -35,7 +36,8 @@ def write_gradebook(folder: Path, label: str, rows: list[tuple[Submission, Resul
     (folder / "nbgrader_config.py").write_text(CONFIG)
     master = nbformat.read(LABS / "steps" / label / f"{label}.ipynb", as_version=4)
     save(master, folder / "source" / label / f"{label}.ipynb")
-    with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as book:
+    with warnings.catch_warnings(), Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as book:
+        warnings.simplefilter("ignore")  # nbgrader and SQLAlchemy, about the order in which nbgrader adds things
         declare(book, label, master)
         for submission, result, notebook in rows:
             if "~" in submission.key:
