@@ -10,7 +10,7 @@ START  := $(shell date +%s)
 # say,TEXT: a line of progress with the seconds since make began
 say = @printf '[%3ds] %s\n' $$(( $$(date +%s) - $(START) )) "$(1)"
 
-.PHONY: help book serve test test-full bench train evaluate vendor repo clean
+.PHONY: help book serve test test-full labs grade bench train evaluate vendor repo clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -47,6 +47,15 @@ test: $(READY)  ## build the book afresh, then run every test but the slow ones
 
 test-full: TESTS = -m ""
 test-full: test  ## the same with the slow tests
+
+labs: $(READY)  ## make the student versions of the lab steps from the masters
+	@$(BIN)/python tools/make_labs.py
+
+grade: $(READY)  ## grade a step: make grade STEP=3B SUBMISSIONS=folder OUT=folder (options: book/teach/grading.md)
+	$(if $(and $(STEP),$(SUBMISSIONS),$(OUT)),,$(error say what to grade: make grade STEP=3B SUBMISSIONS=folder OUT=folder))
+	@PYTHONPATH=labs $(BIN)/python -m grading $(STEP) "$(SUBMISSIONS)" "$(OUT)" \
+	  $(if $(CLASS_SEED),--seed $(CLASS_SEED)) $(if $(DEADLINE),--deadline "$(DEADLINE)") $(if $(PATTERN),--pattern '$(PATTERN)') \
+	  $(if $(REGRADE),--regrade "$(REGRADE)") $(if $(ALLOW_PACKAGE),--allow-package) $(if $(SECONDS),--seconds $(SECONDS))
 
 bench: $(READY)  ## time the kernels of the course on this machine
 	@$(BIN)/python -m flash41 bench
