@@ -119,7 +119,7 @@ def test_a_wrong_answer_is_told_where_and_why(label, mutant):
             break
     assert not found.passed, f"{mutant.name} passes"
     assert found.text.startswith(name) and mutant.cause in found.text, found.text
-    assert re.search(r"first at \[|dimension \d|dimensions instead", found.text), found.text
+    assert re.search(r"first at \[|dimension \d|dimensions instead|yours is ", found.text), found.text
 
 
 @pytest.mark.parametrize("label", CHECKED)
