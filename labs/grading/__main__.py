@@ -11,6 +11,7 @@ from pathlib import Path
 from flash41.course.checks.signatures import step
 
 from .batch import Job, Kept, grade_all
+from .collecting import LABS
 from .feedback import write_pages
 from .files import PATTERN, submissions
 from .sandbox import Limits
@@ -45,6 +46,8 @@ def main(arguments: list[str] | None = None) -> None:
     start, options = time.monotonic(), parsed(arguments)
     try:
         step(options.step)
+        if not (LABS / "steps" / options.step / f"{options.step}.ipynb").exists():
+            raise ValueError(f"STEP={options.step}: this step has no notebook yet")
         rows = submissions(options.submissions, pattern=options.pattern, deadline=options.deadline)
     except ValueError as error:
         raise SystemExit(str(error)) from None

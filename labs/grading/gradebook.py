@@ -1,7 +1,7 @@
 """The same results for nbgrader: its folders and its database, so that its formgrader can go on (comments, extra points, export).
 
 nbgrader's own `autograde` is not used: it runs a whole notebook in one kernel as the instructor, where os._exit, a deleted file
-or a patched check reach further than one function. Neither is its feedback: it shows hidden tests and loads scripts from outside.
+or a patched check reach further than one function. Neither is its feedback: its pages load MathJax from outside.
 """
 
 from __future__ import annotations
