@@ -37,7 +37,7 @@ PLACES = {
     "6B": (4, "6b-dspark", ("dspark", "generate"), ()),
 }
 CHAPTERS = frozenset(PLACES)
-LABS: frozenset[str] = frozenset()
+LABS = frozenset(PLACES)
 OUR_READING = frozenset({"3B", "3C", "6B"})
 
 
