@@ -12,13 +12,17 @@ import pytest
 import torch
 import yaml
 
-from flash41.course.checks import CheckFailed, asked, check, compose, positional, verdict
+from flash41.course.atlas import PLACES
+from flash41.course.checks import CheckFailed, asked, check, compose, positional, speak, verdict
 from flash41.course.checks.calling import call
 from flash41.course.checks.cases import widened
 from flash41.course.checks.compose import Composition, functions_of, load
 from flash41.course.checks.judging import difference
 from flash41.course.checks.reading import code_of, find
 from flash41.course.checks.signatures import STEPS, step, table
+from flash41.generate import generate
+from flash41.model import Model
+from flash41.tokenizer import Tokenizer
 
 sys.path += [str(Path(__file__).parent / "labs"), str(Path(__file__).parents[1] / "tools")]
 import kit  # noqa: E402
@@ -53,6 +57,14 @@ def test_the_masters_together_are_the_tiny_model():
     assert "47 functions" in compose(STEPS_FOLDER) and "890 bytes" in compose(STEPS_FOLDER, seed=1)
 
 
+def test_the_masters_together_speak_as_the_apprentice_does():
+    model, tokenizer = Model.pretrained(), Tokenizer.load()
+    ids = torch.tensor([tokenizer.encode("MACBETH.\nIs this a ")])
+    assert speak(STEPS_FOLDER, tokens=8) == tokenizer.decode(torch.cat([ids, generate(model, ids, 8)], dim=1)[0])
+    with pytest.raises(ValueError, match="prompt = ''"):
+        speak(STEPS_FOLDER, "")
+
+
 @pytest.mark.parametrize("name", golden_pack.PACKS)
 def test_the_masters_together_reproduce_the_golden_logits(name, composition):
     model, golden, ids = golden_pack.model(name), golden_pack.expected(name), golden_pack.prompts(name)
@@ -76,6 +88,26 @@ def test_the_masters_together_follow_the_bounded_schedule(tokens, composition):
     model, ids = golden_pack.model("t8"), golden_pack.prompts("t8")[:, :tokens]
     logits, _ = composition.logits(model, ids, "bounded")
     assert (logits - model(ids, schedule="bounded")).abs().max() <= 1e-4
+
+
+def test_the_page_of_the_lab_lists_every_step_and_shows_a_real_message():
+    page = (ROOT / "book/lab.md").read_text(encoding="utf-8")
+    for label, entry in STEPS.items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| [{label}](../labs/student/{label}/{label}.ipynb)"))
+        assert re.findall(r"`(\w+)`", row) == [function.name for function in entry.functions]
+        assert f"{entry.minutes} min, {entry.difficulty}" in row
+    wrong = next(mutant for label, mutant in MUTANTS if label == "3B" and "softmax goes over the channels" in mutant.cause)
+    message = verdict("3B.pool_pairs", wrong.wrong, 0).text
+    assert message in page, message
+
+
+def test_every_chapter_names_the_functions_of_its_step():
+    for label, (_, slug, *_) in PLACES.items():
+        cells = nbformat.read(ROOT / f"book/blocks/{slug}.ipynb", as_version=4).cells
+        (pointer,) = re.findall(rf"### Lab step {label}\n(.*?)(?=\n#|\Z)", "\n".join(cell.source for cell in cells), flags=re.S)
+        named = set(re.findall(r"`(\w+)`", pointer.split("\n\n## ")[0]))
+        assert {function.name for function in step(label).functions} <= named, label
+        assert f"labs/student/{label}/{label}.ipynb" in pointer
 
 
 def test_compose_names_what_is_missing(tmp_path):

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 STEPS, STUDENT = ROOT / "labs" / "steps", ROOT / "labs" / "student"
 sys.path.insert(0, str(ROOT / "labs"))
 
+from flash41.course.atlas import PLACES  # noqa: E402
 from flash41.course.checks.signatures import Step, step, table, table_of  # noqa: E402
 
 KERNEL = {
@@ -80,8 +81,9 @@ def slug(text: str) -> str:
 
 def filled(text: str, entry: Step) -> str:
     """The facts of the step below their marks, whatever stood there."""
-    card = (f"| goal | time | difficulty | points |\n|---|---|---|---|\n"
-            f"| {entry.goal} | {entry.minutes} minutes | {entry.difficulty} | {entry.points} |")  # fmt: skip
+    chapter = f"[{entry.label}](../../../book/blocks/{PLACES[entry.label][1]}.ipynb)"
+    card = (f"| goal | chapter | time | difficulty | points |\n|---|---|---|---|---|\n"
+            f"| {entry.goal} | {chapter} | {entry.minutes} minutes | {entry.difficulty} | {entry.points} |")  # fmt: skip
     for mark, new in (("card", card), ("functions", table_of(entry))):
         text = re.sub(rf"<!-- {mark} -->(\n+\|[^\n]*)*", lambda _, mark=mark, new=new: f"<!-- {mark} -->\n\n{new}", text)
     return text

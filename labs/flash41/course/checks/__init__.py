@@ -8,11 +8,11 @@ from importlib import import_module
 
 from .calling import call
 from .cases import Case, Check, Draw
-from .compose import compose
+from .compose import compose, speak
 from .judging import Verdict, judge
 from .signatures import STEPS, Function, step
 
-__all__ = ["CheckFailed", "check", "class_seed", "compose"]
+__all__ = ["CheckFailed", "check", "class_seed", "compose", "speak"]
 
 
 class CheckFailed(AssertionError):

@@ -18,6 +18,7 @@ from ...engram import multipliers
 from ...formats import E2M1_E8M0, E4M3_E8M0
 from ...layers import layer_frequencies
 from ...model import Model
+from ...tokenizer import Tokenizer
 from .reading import code_of, find
 from .signatures import STEPS
 
@@ -42,6 +43,20 @@ def compose(folder: str | Path, *, seed: int = 0) -> str:
         raise AssertionError("the logits agree, the drafts do not: look at step 6B")
     return (f"{len(vars(own.f))} functions, one model: logits {list(logits.shape)} equal the package's to {error:.1e}, drafts "
             f"{list(drafts.shape)} all; at the released sizes it costs {price} bytes per token")  # fmt: skip
+
+
+def speak(folder: str | Path, prompt: str = "MACBETH.\nIs this a ", tokens: int = 40) -> str:
+    """The prompt and what the trained small model goes on with, every number of it made by the functions of the folder.
+
+    Greedy, the whole text again for each of the `tokens` new tokens. Raises ValueError as `compose` does, and for an empty prompt.
+    """
+    if not prompt:
+        raise ValueError("prompt = '', must hold at least one character")
+    own, model, tokenizer = Composition(functions_of(folder)), Model.pretrained(), Tokenizer.load()
+    ids = torch.tensor([tokenizer.encode(prompt)])                                     # [1, T]
+    for _ in range(tokens):
+        ids = torch.cat([ids, own.logits(model, ids)[0][:, -1:].argmax(-1)], dim=1)
+    return tokenizer.decode(ids[0])
 
 
 def functions_of(folder: str | Path) -> dict[str, object]:
