@@ -184,7 +184,7 @@ UI = {
     "back": Words("Step back", "Lùi một bước", "后退一步"), "next": Words("Step on", "Tiến một bước", "前进一步"),
     "step": Words("Step", "Bước", "步骤"), "off": Words("Leave the path", "Rời đường đi", "离开路径"), "close": Words("Close the card", "Đóng thẻ", "关闭卡片"),
     "in": Words("In", "Vào", "输入"), "out": Words("Out", "Ra", "输出"), "numbers": Words("Numbers", "Con số", "数字"),
-    "trace": Words("In one run of the small model", "Trong một lần chạy của mô hình nhỏ", "小模型的一次运行"), "links": Words("Where it is", "Nằm ở đâu", "所在位置"),
+    "trace": Words("In one run of the apprentice", "Trong một lần chạy của mô hình nhỏ", "小模型的一次运行"), "links": Words("Where it is", "Nằm ở đâu", "所在位置"),
     "chapter": Words("chapter", "chương", "章节"), "lab": Words("lab step", "bước lab", "实验步骤"), "code": Words("code", "mã nguồn", "代码"),
     "more": Words("see also", "xem thêm", "另见"), "later": Words("to come", "sắp có", "即将推出"),
     "world": Words("outside", "bên ngoài", "外部"),
