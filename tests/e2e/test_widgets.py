@@ -41,13 +41,13 @@ def book(tmp_path_factory) -> Book:
     """Two pages under the real configuration, extensions, tools and package."""
     book = assemble(tmp_path_factory.mktemp("widgets") / "book")
     shutil.rmtree(book.root / "labs")
-    (book.root / "labs").symlink_to(ROOT / "labs")
+    (book.root / "labs").mkdir()
+    (book.root / "labs/flash41").symlink_to(ROOT / "labs/flash41")
     (book.root / "book/index.md").write_text(INDEX)
     for name in LED_TO:
         path = book.root / f"{name}.md"
-        if not path.with_suffix(".ipynb").exists():
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(f"# {name}\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# {name}\n")
     page = json.loads((book.root / "book/page.ipynb").read_text())
     page["cells"] = [page["cells"][0], page["cells"][1] | {"source": NOTEBOOK}]
     page["cells"][0]["source"] = "# A notebook"
