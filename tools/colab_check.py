@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""A lab step in Colab's environment: what installing flash41 there changes, and whether a student version runs to its first blank.
+"""A lab step in Colab's environment: what installing flash41 changes there, and whether a student version runs to its first blank.
 
     colab_check.py FOLDER [--step 3B] [--python python3.12] [--torch "torch==2.11.0 --index-url https://download.pytorch.org/whl/cpu"]
 
@@ -67,6 +67,7 @@ def environment(folder: Path, python: str, torch: str) -> Path:
         pip(own, "install", "--quiet", *torch.split())
         listed = [f"{name}=={version}" for name, version in pins().items() if name != "torch"]
         pip(own, "install", "--quiet", "--no-deps", *listed)
+        pip(own, "install", "--quiet", *torch.split())  # what this torch needs newer than Colab's torch does
     if "flash41" in frozen(own):
         pip(own, "uninstall", "--quiet", "--yes", "flash41")
     return own
