@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""A lab step in Colab's environment: what installing flash41 changes there, and whether a student version runs to its first blank.
+"""A lab step in Colab's environment: what installing flash41 changes there; whether a student version runs to its first blank.
 
     colab_check.py FOLDER [--step 3B] [--python python3.12] [--torch "torch==2.11.0 --index-url https://download.pytorch.org/whl/cpu"]
 
