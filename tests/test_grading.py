@@ -185,6 +185,13 @@ def test_files_and_solutions_are_out_of_reach(sandbox):
     assert ran(sandbox, "return os.listdir('.')").outcomes[0].value == []
 
 
+def test_no_variable_of_the_instructor_is_passed_on(monkeypatch):
+    monkeypatch.setenv("SOME_TOKEN", "secret")
+    with Sandbox(Limits(seconds=SECONDS)) as own:
+        found = ran(own, "return open('/proc/self/environ').read() + str(dict(os.environ))").outcomes[0]
+        assert "SOME_TOKEN" not in str(found.value) + found.note
+
+
 def test_other_processes_are_out_of_reach(sandbox):
     if "processes" not in sandbox.holds:
         pytest.skip("this system gives no processes of their own")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "tests" / "data" / "colab.txt"
-# Colab takes jedi out though its own IPython asks for it, so every pip install that reaches IPython brings it back.
+# Colab's list has no jedi though its IPython asks for it, so every pip install that reaches IPython (here: anywidget) adds it.
 EXPECTED = {"flash41", "jedi"}
 
 RUN = r"""
