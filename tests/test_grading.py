@@ -107,11 +107,15 @@ def test_feedback_names_the_checks_and_holds_no_solution_and_no_outside_address(
 
 def test_nbgrader_has_the_same_points(graded):
     from nbgrader.api import Gradebook
+    from nbgrader.apps.api import NbGraderAPI
+    from nbgrader.coursedir import CourseDirectory
 
     top, expected, rows = graded
     with Gradebook(f"sqlite:///{top / 'out' / 'nbgrader' / 'gradebook.db'}") as book:
         points = {found.student.id: found.score for found in book.assignment_submissions(LABEL)}
     assert points == {student: float(row["points"]) for student, row in rows.items()}
+    course = CourseDirectory(root=str(top / "out" / "nbgrader"), db_url=f"sqlite:///{top / 'out' / 'nbgrader' / 'gradebook.db'}")
+    assert NbGraderAPI(course).get_autograded_students(LABEL) == set(rows)  # what the formgrader shows
     for folder in ("submitted", "autograded"):
         assert (top / "out" / "nbgrader" / folder / "deleted" / LABEL / f"{LABEL}.ipynb").exists()
     found = nbformat.read(top / "out" / "nbgrader" / "submitted" / "lost-metadata" / LABEL / f"{LABEL}.ipynb", as_version=4)
@@ -170,6 +174,11 @@ def test_what_a_notebook_imports_for_show_does_nothing(sandbox):
     assert ran(sandbox, *lines, "return 2").outcomes[0].value == 2
 
 
+def test_a_folder_that_python_lies_in_is_not_hidden():
+    with Sandbox(Limits(seconds=SECONDS), (Path(sys.prefix).parent, Path("/"))) as own:
+        assert ran(own, "return 3").outcomes[0].value == 3
+
+
 def test_there_is_no_network(sandbox):
     found = ran(sandbox, "import socket", "socket.create_connection(('127.0.0.1', 9), timeout=1)").outcomes[0]
     assert re.search("no network|unreachable", found.note), found.note
@@ -214,7 +223,7 @@ def test_memory_that_no_allocator_counts_is_seen(sandbox):
      ("os.write(3, b'\\0' * 64); os._exit(0)", "cannot be read"),
      ("os.write(3, b'\\x80\\x04.' * 9); os._exit(0)", "ended"),
      ("os.close(3); import time; time.sleep(60)", "ended"),
-     ("sys.setrecursionlimit(10**9); return f(x)", "exit code|RecursionError|stopped after 3 s")],
+     ("sys.setrecursionlimit(10**9); return f(x)", "exit code|RecursionError|stopped after 3 s|of memory|MemoryError")],
 )  # fmt: skip
 def test_what_an_answer_can_do_to_itself(line, words, sandbox):
     found = ran(sandbox, line, seconds=3)

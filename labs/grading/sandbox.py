@@ -53,7 +53,10 @@ class Sandbox:
         own = [ROOT / name for name in ("tests", "book", "_build", ".git")]
         own += [Path.home() / name for name in PRIVATE]
         own += [] if limits.package else [ROOT / "labs", installed()]
-        self.hidden = [str(Path(path).resolve()) for path in (*own, *hidden)]
+        needed = [Path(path).absolute() for path in (sys.prefix, sys.base_prefix, self.folder)]
+        needed += [path.resolve() for path in needed]
+        found = [Path(path).resolve() for path in (*own, *hidden)]
+        self.hidden = [str(path) for path in found if not any(each.is_relative_to(path) for each in needed)]
         self.process, self.holds = None, []
 
     def start(self) -> None:
