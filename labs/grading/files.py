@@ -11,7 +11,7 @@ from pathlib import Path
 
 # The id is what stands before the first "_" of a file name, or of the folder that a student's files lie in, with the number
 # that Moodle and Canvas put behind it: two students may have one name.
-PATTERN = r"(?P<id>[^_]+)(_LATE)?(_(?P<number>\d+)_(\d+_|assignsubmission_).*|_.*)?"
+PATTERN = r"(?P<id>.+(?=_\d+_assignsubmission_)|[^_]+)(_LATE)?(_(?P<number>\d+)_(\d+_|assignsubmission_).*|_.*)?"
 MOST_BYTES = 20_000_000
 KINDS = (".ipynb", ".py")
 
