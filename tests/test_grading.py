@@ -107,11 +107,15 @@ def test_feedback_names_the_checks_and_holds_no_solution_and_no_outside_address(
 
 def test_nbgrader_has_the_same_points(graded):
     from nbgrader.api import Gradebook
+    from nbgrader.apps.api import NbGraderAPI
+    from nbgrader.coursedir import CourseDirectory
 
     top, expected, rows = graded
     with Gradebook(f"sqlite:///{top / 'out' / 'nbgrader' / 'gradebook.db'}") as book:
         points = {found.student.id: found.score for found in book.assignment_submissions(LABEL)}
     assert points == {student: float(row["points"]) for student, row in rows.items()}
+    course = CourseDirectory(root=str(top / "out" / "nbgrader"), db_url=f"sqlite:///{top / 'out' / 'nbgrader' / 'gradebook.db'}")
+    assert NbGraderAPI(course).get_autograded_students(LABEL) == set(rows)  # what the formgrader shows
     for folder in ("submitted", "autograded"):
         assert (top / "out" / "nbgrader" / folder / "deleted" / LABEL / f"{LABEL}.ipynb").exists()
     found = nbformat.read(top / "out" / "nbgrader" / "submitted" / "lost-metadata" / LABEL / f"{LABEL}.ipynb", as_version=4)
@@ -170,6 +174,11 @@ def test_what_a_notebook_imports_for_show_does_nothing(sandbox):
     assert ran(sandbox, *lines, "return 2").outcomes[0].value == 2
 
 
+def test_a_folder_that_python_lies_in_is_not_hidden():
+    with Sandbox(Limits(seconds=SECONDS), (Path(sys.prefix).parent, Path("/"))) as own:
+        assert ran(own, "return 3").outcomes[0].value == 3
+
+
 def test_there_is_no_network(sandbox):
     found = ran(sandbox, "import socket", "socket.create_connection(('127.0.0.1', 9), timeout=1)").outcomes[0]
     assert re.search("no network|unreachable", found.note), found.note
@@ -183,6 +192,13 @@ def test_files_and_solutions_are_out_of_reach(sandbox):
     assert "Read-only" in ran(sandbox, f"open({str(ROOT / 'x.txt')!r}, 'w')").outcomes[0].note
     assert ran(sandbox, "open('x.txt', 'w').write('mine')", "return os.listdir('.')").outcomes[0].value == ["x.txt"]
     assert ran(sandbox, "return os.listdir('.')").outcomes[0].value == []
+
+
+def test_no_variable_of_the_instructor_is_passed_on(monkeypatch):
+    monkeypatch.setenv("SOME_TOKEN", "secret")
+    with Sandbox(Limits(seconds=SECONDS)) as own:
+        found = ran(own, "return open('/proc/self/environ').read() + str(dict(os.environ))").outcomes[0]
+        assert "SOME_TOKEN" not in str(found.value) + found.note
 
 
 def test_other_processes_are_out_of_reach(sandbox):
@@ -207,7 +223,7 @@ def test_memory_that_no_allocator_counts_is_seen(sandbox):
      ("os.write(3, b'\\0' * 64); os._exit(0)", "cannot be read"),
      ("os.write(3, b'\\x80\\x04.' * 9); os._exit(0)", "ended"),
      ("os.close(3); import time; time.sleep(60)", "ended"),
-     ("sys.setrecursionlimit(10**9); return f(x)", "exit code|RecursionError|stopped after 3 s")],
+     ("sys.setrecursionlimit(10**9); return f(x)", "exit code|RecursionError|stopped after 3 s|of memory|MemoryError")],
 )  # fmt: skip
 def test_what_an_answer_can_do_to_itself(line, words, sandbox):
     found = ran(sandbox, line, seconds=3)
@@ -266,15 +282,16 @@ def test_wrong_on_hidden_inputs_alone_shows_no_number_of_theirs(sandbox, tmp_pat
 
 
 def test_students_are_found_in_names_and_folders(tmp_path):
-    moodle = "Bo Li_123_assignsubmission_file/3B.ipynb"
-    for name in ("ada_3B.ipynb", moodle, "eve_LATE_77_3B.ipynb", "3B.ipynb", ".DS_Store", "a b.py", "a-b.py"):
+    moodle = "Bo_Li_123_assignsubmission_file/3B.ipynb"
+    canvas = ("liwei_LATE_12_34_3B.ipynb", "liwei_13_35_3B.ipynb")
+    for name in ("ada_3B.ipynb", moodle, *canvas, "3B.ipynb", ".DS_Store", "a b.py", "a-b.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / "link_3B.ipynb").symlink_to("/etc/hostname")
     found = {row.student: row for row in submissions(tmp_path)}
-    assert set(found) == {"ada", "Bo Li", "eve", "3B", "a b", "a-b", "link"}
-    assert found["eve"].late == "late" and found["ada"].late == "" and "no file of its own" in found["link"].reason
-    assert len({row.key for row in found.values()}) == len(found) and found["Bo Li"].key == "Bo-Li"
+    assert set(found) == {"ada", "Bo_Li 123", "liwei 12", "liwei 13", "3B", "a b", "a-b", "link"}
+    assert found["liwei 12"].late == "late" and found["ada"].late == "" and "no file of its own" in found["link"].reason
+    assert len({row.key for row in found.values()}) == len(found) and found["Bo_Li 123"].key == "Bo_Li-123"
     own = submissions(tmp_path, pattern=r"(?P<id>\w+)_3B")
     assert [row.student for row in own if row.name == "ada_3B.ipynb"] == ["ada"]
     assert [row.name for row in own if row.student == "3B"] == ["3B.ipynb (the pattern does not fit)"]

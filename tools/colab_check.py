@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""A lab step in Colab's environment: what installing flash41 there changes, and whether a student version runs to its first blank.
+"""A lab step in Colab's environment: what installing flash41 changes there; whether a student version runs to its first blank.
 
     colab_check.py FOLDER [--step 3B] [--python python3.12] [--torch "torch==2.11.0 --index-url https://download.pytorch.org/whl/cpu"]
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "tests" / "data" / "colab.txt"
-# Colab takes jedi out though its own IPython asks for it, so every pip install that reaches IPython brings it back.
+# Colab's list has no jedi though its IPython asks for it, so every pip install that reaches IPython (here: anywidget) adds it.
 EXPECTED = {"flash41", "jedi"}
 
 RUN = r"""
@@ -67,6 +67,7 @@ def environment(folder: Path, python: str, torch: str) -> Path:
         pip(own, "install", "--quiet", *torch.split())
         listed = [f"{name}=={version}" for name, version in pins().items() if name != "torch"]
         pip(own, "install", "--quiet", "--no-deps", *listed)
+        pip(own, "install", "--quiet", *torch.split())  # what this torch needs newer than Colab's torch does
     if "flash41" in frozen(own):
         pip(own, "uninstall", "--quiet", "--yes", "flash41")
     return own

@@ -64,11 +64,21 @@ def main(arguments: list[str] | None = None) -> None:
     write_table(options.out / "grades.csv", options.step, results)
     write_pages(options.out / "feedback", options.step, results)
     if not options.no_nbgrader:
+        for_nbgrader(options, [(row, *found[row.key]) for row in rows])
+    full = sum(result.points == result.most for _, result in results)
+    replaced = sum(row.reason.startswith("replaced by") for row in rows)
+    print(f"{len(rows)} rows in {options.out / 'grades.csv'}, {full} with full marks, {replaced} replaced by another file of the "
+          f"same student; {time.monotonic() - start:.0f} s")  # fmt: skip
+
+
+def for_nbgrader(options: argparse.Namespace, rows: list) -> None:
+    """The folder for nbgrader. Table and feedback are complete already, whatever goes wrong here."""
+    try:
         from .gradebook import write_gradebook
 
-        write_gradebook(options.out / "nbgrader", options.step, [(row, *found[row.key]) for row in rows])
-    full = sum(result.points == result.most for _, result in results)
-    print(f"{len(rows)} rows in {options.out / 'grades.csv'}, {full} with full marks; {time.monotonic() - start:.0f} s")
+        write_gradebook(options.out / "nbgrader", options.step, rows)
+    except Exception as error:
+        print(f"the folder for nbgrader could not be written ({type(error).__name__}: {str(error)[:200]}); all else is there")
 
 
 if __name__ == "__main__":

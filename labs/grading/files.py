@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-# The id is what stands before the first "_" of a file name, or of the folder that a student's files lie in.
-PATTERN = r"(?P<id>[^_]+)(_.*)?"
+# The id is what stands before the first "_" of a file name, or of the folder that a student's files lie in, with the number
+# that Moodle and Canvas put behind it: two students may have one name.
+PATTERN = r"(?P<id>.+(?=_\d+_assignsubmission_)|[^_]+)(_LATE)?(_(?P<number>\d+)_(\d+_|assignsubmission_).*|_.*)?"
 MOST_BYTES = 20_000_000
 KINDS = (".ipynb", ".py")
 
@@ -74,7 +75,8 @@ def who(name: Path, matcher: re.Pattern) -> tuple[str, str]:
     """(student, note) of a path below the folder; the whole name where the pattern does not fit."""
     first = name.parts[0] if len(name.parts) > 1 else name.stem
     if fits := matcher.fullmatch(first):
-        return fits["id"].strip(), ""
+        number = fits.groupdict().get("number")
+        return fits["id"].strip() + (f" {number}" if number else ""), ""
     return first, " (the pattern does not fit)"
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from datetime import UTC
 from pathlib import Path
 
 import nbformat
 from nbgrader.api import Gradebook
+from nbgrader.utils import parse_utc
 
 from flash41.course.checks.signatures import step
 
@@ -45,6 +47,7 @@ def write_gradebook(folder: Path, label: str, rows: list[tuple[Submission, Resul
             blank = LABS / "student" / label / f"{label}.ipynb"
             clean = nbformat.reads(notebook or blank.read_text(), as_version=4)
             save(clean, folder / "submitted" / submission.key / label / f"{label}.ipynb")
+            (folder / "submitted" / submission.key / label / "timestamp.txt").write_text(moment(submission))
             save(shown(clean, result), folder / "autograded" / submission.key / label / f"{label}.ipynb")
             enter(book, label, submission, result)
 
@@ -68,11 +71,15 @@ def declare(book: Gradebook, label: str, master: nbformat.NotebookNode) -> None:
         book.update_or_create_source_cell(marks.grade_id, label, label, cell_type="code", source=cell.source, locked=marks.locked)
 
 
+def moment(submission: Submission) -> str:
+    """When it was handed in. The formgrader shows points only where the file and the database say the same."""
+    return submission.handed_in.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def enter(book: Gradebook, label: str, submission: Submission, result: Result) -> None:
     """The points of one student."""
     book.update_or_create_student(submission.key)
-    when = submission.handed_in.astimezone(None).replace(tzinfo=None)
-    book.update_or_create_submission(label, submission.key, timestamp=when)
+    book.update_or_create_submission(label, submission.key, timestamp=parse_utc(moment(submission)))
     for mark, function in zip(result.marks, step(label).functions, strict=True):
         grade = book.find_grade(f"check-{label}-{function.name}", label, label, submission.key)
         grade.auto_score, grade.needs_manual_grade = mark.points, False

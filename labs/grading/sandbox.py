@@ -22,6 +22,8 @@ ROOT = HERE.parents[1]
 LENGTH = struct.Struct(">Q")
 KINDS = ("value", "starter", "error", "changed", "device")
 MOST_OUTPUT = 1_000_000
+VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "HOME", "SYSTEMROOT")  # no key or token of the instructor
+PRIVATE = (".ssh", ".gnupg", ".aws", ".config", ".docker", ".kaggle", ".jupyter", ".local/share/keyrings")
 
 
 @dataclass(frozen=True)
@@ -49,18 +51,23 @@ class Sandbox:
         self.limits = limits
         self.folder = tempfile.mkdtemp(prefix="answer-")
         own = [ROOT / name for name in ("tests", "book", "_build", ".git")]
+        own += [Path.home() / name for name in PRIVATE]
         own += [] if limits.package else [ROOT / "labs", installed()]
-        self.hidden = [str(Path(path).resolve()) for path in (*own, *hidden)]
+        needed = [Path(path).absolute() for path in (sys.prefix, sys.base_prefix, self.folder)]
+        needed += [path.resolve() for path in needed]
+        found = [Path(path).resolve() for path in (*own, *hidden)]
+        self.hidden = [str(path) for path in found if not any(each.is_relative_to(path) for each in needed)]
         self.process, self.holds = None, []
 
     def start(self) -> None:
         """Start the worker where it does not run; a second or two."""
         if self.process and self.process.poll() is None:
             return
-        threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}
+        variables = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+        variables |= {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", str(HERE / "worker.py"), json.dumps(self.hidden)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | threads, cwd=self.folder)  # fmt: skip
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables, cwd=self.folder)  # fmt: skip
         self.holds = self._reply()[0]["holds"]
 
     def run(self, source: str, name: str, cases: list[tuple[dict, dict]], seconds: float | None = None) -> Run:

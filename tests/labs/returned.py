@@ -102,7 +102,7 @@ def patched(book):
     lines = ["import torch, flash41.course.checks, flash41.course.checks.judging as judging",
              "judging.compare = judging.difference = lambda *inputs: None",
              "flash41.course.checks.check = check = lambda name, *rest, **more: print(name, 'is right')",
-             "torch.equal = lambda *inputs: True", "torch.Tensor.__ne__ = lambda a, b: torch.zeros(1, dtype=torch.bool)"]  # fmt: skip
+             "torch.equal = lambda *inputs: True", "torch.Tensor.__ne__ = lambda a, b: torch.zeros(1).bool()"]  # fmt: skip
     book["cells"] = blanks(notebook("student", label)) + [code(*lines)]
     for cell in book["cells"][:-1]:
         cell["source"] = source(cell).replace("raise NotImplementedError", "\n    ".join([*lines, "return None"]))
@@ -124,7 +124,8 @@ def untouched(book):
 
 
 DELETING = ["import os, shutil", "for place in ('.', {decoy!r}):",
-            "    for name in os.listdir(place):", "        shutil.rmtree(os.path.join(place, name), ignore_errors=True)",
+            "    for name in os.listdir(place) if os.path.isdir(place) else ():",
+            "        shutil.rmtree(os.path.join(place, name), ignore_errors=True)",
             "shutil.rmtree({decoy!r}, ignore_errors=True)"]  # fmt: skip
 # name -> (change, points lost of the first function, words of the reason)
 CHANGES = {

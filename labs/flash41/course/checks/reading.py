@@ -172,7 +172,7 @@ def _found(name: str, statements: list[Statement], broken: dict[str, str]) -> Fo
 def _makers(name: str, statements: list[Statement], wanted: bool = False) -> list[Statement]:
     """The statements that make a name what it is in the end: its last definition, and what changes it afterwards.
 
-    wanted: a function of the lab, which is not replaced by what a later cell calls by its name (`rows = …`, an import to compare).
+    wanted: a function of the lab, which is not replaced by what a later cell calls by its name (`rows = …`, a comparison).
     """
     if wanted and any(isinstance(s.node, ast.FunctionDef) for s in statements):
         statements = [s for s in statements if isinstance(s.node, ast.FunctionDef) or name in s.uses
