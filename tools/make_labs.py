@@ -82,8 +82,8 @@ def slug(text: str) -> str:
 def filled(text: str, entry: Step) -> str:
     """The facts of the step below their marks, whatever stood there."""
     chapter = f"[{entry.label}](../../../book/blocks/{PLACES[entry.label][1]}.ipynb)"
-    card = (f"| goal | chapter | time | difficulty | points |\n|---|---|---|---|---|\n"
-            f"| {entry.goal} | {chapter} | {entry.minutes} minutes | {entry.difficulty} | {entry.points} |")  # fmt: skip
+    card = (f"| goal | {entry.goal} |\n|---|---|\n| chapter | {chapter} |\n| time | {entry.minutes} minutes |\n"
+            f"| difficulty | {entry.difficulty} |\n| points | {entry.points} |")  # fmt: skip
     for mark, new in (("card", card), ("functions", table_of(entry))):
         text = re.sub(rf"<!-- {mark} -->(\n+\|[^\n]*)*", lambda _, mark=mark, new=new: f"<!-- {mark} -->\n\n{new}", text)
     return text

@@ -242,11 +242,11 @@ STEPS: dict[str, Step] = _steps(TABLE)
 
 def table_of(entry: Step) -> str:
     """The functions of a step as a table in Markdown."""
-    lines = ["| function | takes | gives | what it is |", "|---|---|---|---|"]
+    lines = ["| function | takes → gives | what it is |", "|---|---|---|"]
     for function in entry.functions:
         takes = "<br>".join(f"`{argument.name}` {argument.text}" for argument in function.arguments)
         gives = "<br>".join(f"`{value.name}` {value.text}" if value.name else value.text for value in function.results)
-        lines.append(f"| `{function.name}` | {takes} | {gives} | {function.meaning} |")
+        lines.append(f"| `{function.name}` | {takes}<br>→ {gives} | {function.meaning} |")
     return "\n".join(lines)
 
 
