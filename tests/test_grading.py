@@ -2,10 +2,12 @@
 
 import ast
 import csv
+import inspect
 import json
 import os
 import re
 import sys
+import textwrap
 import time
 from datetime import datetime
 from pathlib import Path
@@ -16,10 +18,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path += [str(Path(__file__).parent / "labs"), str(ROOT / "labs")]
 import kit  # noqa: E402
-from returned import returned  # noqa: E402
+from returned import returned, solved  # noqa: E402
 
 import collect as collect_command  # noqa: E402
-from flash41.course.checks.signatures import step  # noqa: E402
+from flash41.course.checks.signatures import STEPS, step  # noqa: E402
 from grading import values  # noqa: E402
 from grading.__main__ import main, moment  # noqa: E402
 from grading.batch import Job, grade_one  # noqa: E402
@@ -73,6 +75,32 @@ def test_points_and_reason(name, graded):
     assert [number > 0 for number in points] == [at >= lost for at in range(len(FUNCTIONS))], row["reason"]
     assert int(row["points"]) == sum(points) and int(row["of"]) == MOST
     assert re.search(words, row["reason"]), row["reason"]
+
+
+QUICK = ("2A", "3A", "6A")  # several results, words and whole numbers, bytes and float8 and fractions
+
+
+@pytest.mark.parametrize("label", [label if label in QUICK else pytest.param(label, marks=pytest.mark.slow) for label in STEPS])
+def test_every_step_goes_through_the_sandbox(label, tmp_path):
+    """Fractions, bytes, float8 and words come back from the answer's process as they were: right is right in all steps."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/master_1.ipynb").write_text(json.dumps(solved(label)))
+    (tmp_path / "in/untouched_1.ipynb").write_bytes((ROOT / f"labs/student/{label}/{label}.ipynb").read_bytes())
+    for name in ("loops", "vectorised", "float64"):
+        (tmp_path / f"in/{name}_1.py").write_bytes((Path(__file__).parent / f"labs/{label}/{name}.py").read_bytes())
+    wrong = kit.module(label, "mutants").mutants[0]
+    (tmp_path / "in/wrong_1.py").write_text((Path(__file__).parent / f"labs/{label}/loops.py").read_text() + as_answer(wrong))
+    main([label, str(tmp_path / "in"), str(tmp_path / "out"), "--seed", "7", "--no-nbgrader"])
+    points = {student: int(row["points"]) for student, row in rows_of(tmp_path / "out").items()}
+    most = step(label).points
+    assert points == {"master": most, "loops": most, "vectorised": most, "float64": most, "untouched": 0,
+                      "wrong": most - step(label).function(wrong.function).points}, rows_of(tmp_path / "out")  # fmt: skip
+
+
+def as_answer(mutant) -> str:
+    """The wrong function under the name of the right one, as the last definition of a file."""
+    text = textwrap.dedent(inspect.getsource(mutant.wrong))
+    return "\n\n" + re.sub(r"^@.*\n", "", text, flags=re.M).replace(f"def {mutant.name}(", f"def {mutant.function}(")
 
 
 def test_what_an_answer_deletes_is_its_own_folder(graded, sandbox):

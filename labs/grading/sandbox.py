@@ -74,8 +74,8 @@ class Sandbox:
         """Execute the source and call its function `name` on every case (arguments, keywords)."""
         self.start()
         seconds = self.limits.seconds if seconds is None else seconds
-        job = dict(source=source, name=name, cases=cases, seconds=seconds, memory=self.limits.memory, folder=self._empty(),
-                   blocked=not self.limits.package, most_results=2 * values.MOST_BYTES)  # fmt: skip
+        job = dict(source=source, name=name, cases=values.packed_cases(cases), seconds=seconds, memory=self.limits.memory,
+                   folder=self._empty(), blocked=not self.limits.package, most_results=2 * values.MOST_BYTES)  # fmt: skip
         data = pickle.dumps(job)
         try:
             self.process.stdin.write(LENGTH.pack(len(data)) + data)

@@ -14,6 +14,17 @@ HEAD = struct.Struct(">II")
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
 
 
+def packed_cases(cases: list[tuple[dict, dict]]) -> bytes:
+    """The inputs of a function, (arguments, keywords) for every case. Pickle would lose tensors of eight-bit floats."""
+    return packed("cases", [[list(part), list(part.values())] for case in cases for part in case], "")
+
+
+def unpacked_cases(data: bytes) -> list[tuple[dict, dict]]:
+    ((_, parts, _),) = unpacked(data)
+    whole = [dict(zip(names, parts, strict=True)) for names, parts in parts]
+    return list(zip(whole[::2], whole[1::2], strict=True))
+
+
 class Unreadable(ValueError):
     """Bytes or a value that no right answer has."""
 

@@ -66,6 +66,7 @@ def definition(source: str, name: str):
 
 def answer(job: dict, fence, calling, values, results: int, output: int) -> None:
     """The life of the answer: seal, execute, call on every case, send what came of each."""
+    cases = values.unpacked_cases(job["cases"])
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
@@ -94,7 +95,7 @@ def answer(job: dict, fence, calling, values, results: int, output: int) -> None
     except BaseException as error:
         send("unloadable", None, f"{type(error).__name__}: {str(error)[:300]}")
         return
-    for arguments, keywords in job["cases"]:
+    for arguments, keywords in cases:
         try:
             outcome = calling.call(function, arguments, keywords)
         except BaseException as error:
