@@ -37,11 +37,12 @@ def test_no_file_of_the_site_is_over_ten_megabytes(site):
 
 def test_no_page_source_download_or_search_entry_holds_a_solution(site):
     """The student versions are published, the masters are not. Chapters explain the same blocks in lines of their own."""
-    marks = ("BEGIN SOLUTION", "BEGIN HIDDEN TESTS", "labs/steps")
+    marks = ("BEGIN SOLUTION", "BEGIN HIDDEN TESTS")
     answers = {line.strip() for master in (ROOT / "labs/steps").glob("*/*.ipynb") for line in solution_lines(master)}
     assert len(answers) > 100
     published = [path for path in site.rglob("*") if path.suffix in (".html", ".ipynb", ".js", ".json", ".txt", ".md") and path.is_file()]
     assert sum("labs/student" in path.as_posix() for path in published) >= 20, "pages and their sources"
+    assert not [path for path in published if "labs/steps" in path.as_posix()]
     for path in published:
         text = path.read_text(encoding="utf-8")
         assert not [mark for mark in marks if mark in text], path
