@@ -59,7 +59,7 @@ class Model(nn.Module):
 
         live [B, T] bool: False marks padding, which must stand on the left. image_embeds [n, D] replace the embeddings at the
         n True places of image_mask [B, T]. Without a cache one is made and dropped. notes: a dict that receives the
-        intermediates. A schedule holds for this call: a prompt in chunks is bounded in its last chunk alone, or nothing is saved.
+        intermediates. A schedule belongs to this call: of a prompt in chunks, each bounded one pays the decoder for a window.
         Raises ValueError or TypeError for bad input and leaves the cache as it was.
         """
         cache, live = self.check(ids, cache, live, image_embeds, image_mask, schedule, path)
