@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
     for item in items:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        item.add_marker(pytest.mark.xdist_group(parameters.get("address", item.path.name)))
+        item.add_marker(pytest.mark.xdist_group(parameters.get("address", parameters.get("kind", item.path.name))))
 
 
 def pytest_report_header() -> str:

@@ -31,9 +31,19 @@ def pages_in_toc() -> list[str]:
     return [f"{name}.html" for name in (*files(toc), "search", "404")]
 
 
+# One page of every kind. What takes long (axe, keyboard, a PDF, the page from the disk) is left to `make test-full` on the others.
+KINDS = {f"{name}.html" for name in (
+    "book/index", "book/map", "book/ladder/budget", "book/blocks/2a-mhc", "book/blocks/3a-ced", "book/blocks/3b-csa2", "book/path/draft",
+    "book/path/check-yourself", "book/lab", "labs/student/3B/3B", "book/teach/grading", "book/reference/glossary", "search", "404")}  # fmt: skip
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    pages = pages_in_toc()
     if "address" in metafunc.fixturenames:
-        metafunc.parametrize("address", pages_in_toc())
+        metafunc.parametrize("address", pages)
+    if "kind" in metafunc.fixturenames:
+        assert KINDS <= set(pages)
+        metafunc.parametrize("kind", [page if page in KINDS else pytest.param(page, marks=pytest.mark.slow) for page in pages])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -65,18 +75,17 @@ def base(site: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def visited(browser, base: str, pytestconfig: pytest.Config) -> Callable[[str, str], Visit]:
-    """Looks at a page in light or dark, once, however many tests ask."""
-    contexts, visits = {}, {}
+def visited(browser, base: str, pytestconfig: pytest.Config) -> Callable[..., Visit]:
+    """Looks at a page once, however many tests ask; pages of KINDS are judged by axe, others where a test wants it."""
+    context, visits = context_for(browser, "light"), {}
     pytestconfig.stash[weights] = {}
 
-    def visit(address: str, scheme: str) -> Visit:
-        if scheme not in contexts:
-            contexts[scheme] = context_for(browser, scheme)
-        if (address, scheme) not in visits:
-            visits[address, scheme] = look(contexts[scheme], base, address)
-            pytestconfig.stash[weights].setdefault(address, visits[address, scheme].bytes)
-        return visits[address, scheme]
+    def visit(address: str, judged: bool = False) -> Visit:
+        key = address, judged or address in KINDS
+        if key not in visits:
+            visits[key] = look(context, base, *key)
+            pytestconfig.stash[weights].setdefault(address, visits[key].bytes)
+        return visits[key]
 
     return visit
 

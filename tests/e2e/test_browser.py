@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from visiting import CUT_OFF, INSTALL, SIDE, Visit, chromium, context_for, open_page, resize
+from visiting import CUT_OFF, INSTALL, PAPER, SIDE, Visit, chromium, context_for, open_page, resize
 
-SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 # Marks what takes the focus, and notes what in the article shows no sign of having it.
 FOLLOW_FOCUS = """() => {
   window.unmarked = [];
@@ -40,28 +39,32 @@ def test_a_browser_is_installed():
     assert Path(chromium()).exists(), f"CHROMIUM names {chromium()}, which does not exist"
 
 
-@SCHEMES
-def test_no_request_leaves_the_page(visited, address, scheme):
-    assert visited(address, scheme).outside == []
+def test_no_request_leaves_the_page(visited, address):
+    assert visited(address).outside == []
 
 
-@SCHEMES
-def test_console_is_silent(visited, address, scheme):
-    assert visited(address, scheme).complaints == []
+def test_console_is_silent(visited, address):
+    assert visited(address).complaints == []
 
 
-@SCHEMES
-def test_axe_finds_nothing_serious(visited, address, scheme):
-    assert visited(address, scheme).axe == []
+def test_axe_finds_nothing_serious(visited, kind):
+    assert visited(kind, judged=True).axe == []
 
 
-@SCHEMES
-def test_phones_need_no_sideways_scroll(visited, address, scheme):
-    assert visited(address, scheme).sticking_out == []
+def test_colours_hold_in_dark(visited, kind):
+    assert visited(kind, judged=True).axe_dark == []
+
+
+def test_phones_need_no_sideways_scroll(visited, address):
+    assert visited(address).sticking_out == []
+
+
+def test_paper_loses_nothing(visited, address):
+    assert visited(address).cut_off == []
 
 
 def test_formulas_are_drawn(visited, address):
-    assert visited(address, "light").raw_math == 0
+    assert visited(address).raw_math == 0
 
 
 @pytest.fixture(scope="module")
@@ -71,21 +74,21 @@ def desk(browser):
     context.close()
 
 
-def test_page_works_from_the_disk(desk, site, address):
+def test_page_works_from_the_disk(desk, site, kind):
     visit = Visit()
-    open_page(desk, site.as_uri() + "/", address, visit).close()
+    open_page(desk, site.as_uri() + "/", kind, visit).close()
     assert (visit.outside, visit.complaints, visit.raw_math) == ([], [], 0)
 
 
-def test_keyboard_reaches_everything(desk, base, address):
-    page = open_page(desk, base, address, Visit())
+def test_keyboard_reaches_everything(desk, base, kind):
+    page = open_page(desk, base, kind, Visit())
     page.evaluate(FOLLOW_FOCUS)
     presses = page.evaluate("() => document.querySelectorAll('a, button, input, select, summary, [tabindex]').length") + 5
     for _ in range(presses):
         page.keyboard.press("Tab")
     assert page.evaluate(NOT_REACHED) == []
     assert page.evaluate("() => window.unmarked") == [], "focus must be visible"
-    if address != "404.html":
+    if kind != "404.html":
         assert page.evaluate("() => document.querySelector('#pst-skip-link a, a.skip-link').dataset.reached") == "yes"
     for group in page.evaluate(RADIO_GROUPS):
         page.locator(f"article input[type=radio][name='{group}']").first.focus()
@@ -95,11 +98,11 @@ def test_keyboard_reaches_everything(desk, base, address):
     page.close()
 
 
-def test_page_prints(browser, base, address):
+def test_page_prints(browser, base, kind):
     """From the dark theme, which is the harder case: paper is light, shows no navigation, and cannot be scrolled."""
     context = context_for(browser, "dark")
-    page = open_page(context, base, address, Visit())
-    resize(page, 718, 1000)  # A4 between margins of 1 cm
+    page = open_page(context, base, kind, Visit())
+    resize(page, *PAPER)
     page.emulate_media(media="print", color_scheme="light")
     assert page.evaluate("(s) => [...document.querySelectorAll(s)].filter((e) => e.checkVisibility()).length", SIDE) == 0
     assert page.evaluate(CUT_OFF) == []

@@ -212,7 +212,7 @@ def test_faults_that_only_a_browser_sees_are_reported(green, tmp_path, browser):
     with served(site) as base:
         good, bad = look(context, base, "book/index.html"), look(context, base, "book/page.html")
     context.close()
-    assert (good.outside, good.complaints, good.axe, good.sticking_out) == ([], [], [], [])
+    assert (good.outside, good.complaints, good.axe, good.axe_dark, good.sticking_out, good.cut_off) == ([],) * 6
     assert bad.outside == ["https://example.org/data.json"]
     assert any("trouble" in line for line in bad.complaints) and any("undefinedFunction" in line for line in bad.complaints)
     assert any(line.startswith("color-contrast") for line in bad.axe) and any(line.startswith("button-name") for line in bad.axe)

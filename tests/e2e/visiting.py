@@ -31,10 +31,11 @@ THIN_OUT = """() => {
   }
   for (const e of document.querySelectorAll("article svg :is(path, line, rect, circle, polyline, polygon, use)")) e.remove();
 }"""
-RUN_AXE = """async (colours) => {
-  const runOnly = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-  const rules = { "color-contrast": { enabled: colours } };
-  const result = await axe.run(document, { runOnly, rules, resultTypes: ["violations"], preload: false });
+RUN_AXE = """async (what) => {
+  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+  const options = what === "colours" ? { runOnly: { type: "rule", values: ["color-contrast"] } }
+    : { runOnly: tags, rules: { "color-contrast": { enabled: what === "all" } } };
+  const result = await axe.run(document, { ...options, resultTypes: ["violations"], preload: false });
   return result.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) =>
     `${v.id} (${v.impact}) x${v.nodes.length}: ` + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | "));
 }"""
@@ -57,6 +58,9 @@ CUT_OFF = """() => [...document.querySelectorAll("article, article *")]
     e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "visible"))
   .map((e) => `${e.outerHTML.slice(0, 120)} needs ${e.scrollWidth} px of ${e.clientWidth}`).slice(0, 4)"""
 SIDE = ".bd-sidebar-primary, .bd-sidebar-secondary, .bd-header-article, .bd-header, .prev-next-area"
+PAPER = (718, 1000)  # A4 between margins of 1 cm
+SHOWN = "(s) => [...document.querySelectorAll(s)].filter((e) => e.checkVisibility()).map((e) => `${e.className} is shown`)"
+DARK = "() => { document.documentElement.dataset.theme = document.documentElement.dataset.mode = 'dark'; }"
 SETTLED = """async () => {
   await document.fonts.ready;
   if (window.MathJax?.startup?.promise) await window.MathJax.startup.promise;
@@ -98,8 +102,10 @@ class Visit:
 
     outside: list[str] = field(default_factory=list)      # requests to anywhere but the site itself
     complaints: list[str] = field(default_factory=list)   # console errors and warnings, script errors, answers from 400 on
-    axe: list[str] = field(default_factory=list)          # serious and critical findings
+    axe: list[str] = field(default_factory=list)          # serious and critical findings, in light
+    axe_dark: list[str] = field(default_factory=list)     # colours that are too close to each other in dark
     sticking_out: list[str] = field(default_factory=list)
+    cut_off: list[str] = field(default_factory=list)      # what paper loses, and navigation that it shows
     raw_math: int = 0                                     # formulas that MathJax did not draw
     bytes: int = 0                                        # everything the page loaded
 
@@ -151,18 +157,31 @@ def resize(page: Page, width: int, height: int = 900) -> None:
     }""")
 
 
-def look(context: BrowserContext, base: str, path: str) -> Visit:
-    """One visit: load, the widths of two phones, axe on the smaller one, then axe with colours on a desktop."""
+def look(context: BrowserContext, base: str, path: str, judged: bool = True) -> Visit:
+    """One visit, in light: load, the widths of two phones, paper; `judged` adds axe, which takes most of the time: on the smaller
+    phone, with colours on a desktop, and, after the theme's switch, the colours in dark."""
     visit = Visit()
     page = open_page(context, base, path, visit)
     for width in PHONES:
         resize(page, width)
         visit.sticking_out += [f"at {width} px: {text}" for text in page.evaluate(STICKS_OUT)]
+    page.emulate_media(media="print")
+    resize(page, *PAPER)
+    visit.cut_off = page.evaluate(CUT_OFF) + page.evaluate(SHOWN, SIDE)
+    if not judged:
+        page.close()
+        return visit
+    page.emulate_media(media="screen")
+    resize(page, PHONES[-1])
     page.evaluate(AXE)
     page.evaluate(THIN_OUT)
-    visit.axe = [f"at {width} px: {text}" for text in page.evaluate(RUN_AXE, False)]
+    visit.axe = [f"at {PHONES[-1]} px: {text}" for text in page.evaluate(RUN_AXE, "all but colours")]
     resize(page, DESKTOP)
-    visit.axe += page.evaluate(RUN_AXE, True)
+    visit.axe += page.evaluate(RUN_AXE, "all")
+    page.emulate_media(color_scheme="dark")
+    page.evaluate(DARK)
+    resize(page, DESKTOP)
+    visit.axe_dark = page.evaluate(RUN_AXE, "colours")
     page.close()
     return visit
 
