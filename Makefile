@@ -43,7 +43,7 @@ test: $(READY)  ## build the book afresh, then run every test but the slow ones
 	$(call say,building the book from its sources)
 	@tools/build.sh --fresh || echo "The book does NOT build. The tests follow; the run as a whole fails."
 	$(call say,running the tests)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(TESTS)
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(TESTS)
 
 test-full: TESTS = -m ""
 test-full: test  ## the same with the slow tests

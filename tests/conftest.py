@@ -1,10 +1,12 @@
 """Order of the tests: what takes milliseconds first, the browser last. Two processes share them, a file or a page at a time."""
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import torch
+from xdist.scheduler import LoadScopeScheduling
 
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 LAST = ("test_numbers.py", "test_repository.py", "test_site.py", "test_gates.py", "test_widgets.py", "test_explorers.py",
@@ -12,7 +14,18 @@ LAST = ("test_numbers.py", "test_repository.py", "test_site.py", "test_gates.py"
 torch.set_num_threads(1)  # the models here are tiny: a second thread costs more than it saves
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+class FilesAndPages(LoadScopeScheduling):
+    """What shares fixtures stays in one process: a file, or a page of the book."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        page = re.search(r"test_browser\.py::\w+\[(.*\.html)", nodeid)
+        return page[1] if page else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log) -> FilesAndPages:
+    return FilesAndPages(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     def rank(item: pytest.Item) -> tuple[int, int]:
@@ -20,9 +33,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return (1, LAST.index(item.path.name)) if in_e2e else (0, 0)
 
     items.sort(key=rank)
-    for item in items:
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        item.add_marker(pytest.mark.xdist_group(parameters.get("address", parameters.get("kind", item.path.name))))
 
 
 def pytest_report_header() -> str:
