@@ -200,6 +200,7 @@ FAULTY = """
 <button></button>
 <p style="color: #ccc; background: #fff">Pale words.</p>
 <div style="width: 900px">wide</div>
+<style>html[data-theme="dark"] .dim { color: #333; background: #111 }</style><p class="dim">Dark words on dark ground.</p>
 <script>fetch("https://example.org/data.json").catch(() => {}); console.error("trouble"); undefinedFunction();</script>
 """
 
@@ -216,4 +217,5 @@ def test_faults_that_only_a_browser_sees_are_reported(green, tmp_path, browser):
     assert bad.outside == ["https://example.org/data.json"]
     assert any("trouble" in line for line in bad.complaints) and any("undefinedFunction" in line for line in bad.complaints)
     assert any(line.startswith("color-contrast") for line in bad.axe) and any(line.startswith("button-name") for line in bad.axe)
-    assert any(line.startswith("at 375 px") for line in bad.sticking_out)
+    assert any(line.startswith("at 375 px") for line in bad.sticking_out) and any("wide" in line for line in bad.cut_off)
+    assert any('class="dim"' in line for line in bad.axe_dark) and not any('class="dim"' in line for line in bad.axe)

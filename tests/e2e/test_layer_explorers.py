@@ -15,6 +15,7 @@ from flash41.config import Config
 from flash41.course import recorded, show_layers, show_visibility
 from flash41.course.traffic import PHASES, candidate_rows, total_bytes, traffic
 from flash41.course.widgets import layers as grid
+from flash41.course.widgets.host import source
 from flash41.course.widgets.visibility import places
 from flash41.indexer import NONE, rows_of_blocks
 from flash41.state import positions_of_slots
@@ -399,7 +400,7 @@ def test_in_a_notebook_presses_reach_python_and_python_moves_the_picture(context
     monkeypatch.setenv("FLASH41_STATIC", "1")
     html = {"layers": show_layers, "visibility": show_visibility}[name]()._repr_html_()
     state = html.split('<script type="application/json">')[1].split("</script>")[0]
-    shutil.copy(ROOT / WIDGETS / f"{name}.js", tmp_path)
+    (tmp_path / f"{name}.js").write_text(source(name, "js"), encoding="utf-8")
     (tmp_path / "live.html").write_text(LIVE.replace("STATE", state).replace("NAME", name), encoding="utf-8")
     press, key, pressed, moved = {"layers": ("26", "selected", 26, 8), "visibility": ("layer6", "layer", 6, 2)}[name]
     with served(tmp_path) as home:

@@ -12,6 +12,7 @@ from conftest import ROOT
 from course_widgets import WIDGETS, classic_script, page_style, widget_names
 from flash41.course import show_map
 from flash41.course.atlas import atlas
+from flash41.course.widgets.host import source
 from flash41.course.widgets.map import pages_of
 from test_gates import Book, assemble
 from visiting import AXE, PHONES, RUN_AXE, STICKS_OUT, Visit, context_for, look, open_page, resize, served
@@ -30,6 +31,7 @@ Words after it.
 """
 NOTEBOOK = """from flash41.course import show_map
 from flash41.course.atlas import atlas
+from flash41.course.widgets.host import source
 from flash41.course.widgets.map import pages_of
 
 model_map = show_map("4A", trace={"4A": [{"what": "keys read", "value": 640}]})
@@ -394,7 +396,7 @@ def test_in_a_notebook_presses_reach_python_and_python_moves_the_picture(context
     monkeypatch.setenv("FLASH41_STATIC", "1")
     html = show_map("1A")._repr_html_()
     state = html.split('<script type="application/json">')[1].split("</script>")[0]
-    shutil.copy(ROOT / WIDGETS / "map.js", tmp_path)
+    (tmp_path / "map.js").write_text(source("map", "js"), encoding="utf-8")
     (tmp_path / "live.html").write_text(LIVE.replace("STATE", state), encoding="utf-8")
     with served(tmp_path) as home:
         visit = Visit()

@@ -1,5 +1,6 @@
 // The grid of layers: one radio group of real buttons, ten in a row, and the card of the chosen one.
 // The state is `selected`, `phase` and `tokens`; everything else follows from the data. `rules` is course/traffic.py once more.
+// Uses kit.js, which the host puts before it.
 
 const WAYS = { decode: "One decode step", prefill: "The whole prompt" };
 const MARK = { window: "W", full: "F", reindex: "I", reuse: "·", draft: "D" };
@@ -52,13 +53,6 @@ const rules = {
     return sums;
   },
 };
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) if (value !== undefined) element.setAttribute(key, value);
-  element.append(...children.filter((child) => child !== undefined && child !== ""));
-  return element;
-}
 
 function isDark(element) {
   const [r, g, b] = (getComputedStyle(element).color.match(/[\d.]+/g) ?? [0, 0, 0]).map(Number);

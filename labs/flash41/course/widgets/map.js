@@ -1,22 +1,9 @@
 // The map of the model: ten real buttons in four columns over a hidden drawing of the edges, a card, and the path of a token.
 // One module for two hosts; see host.py. The model holds `data` and `selected`; the rest is the view's own.
+// Uses kit.js, which the host puts before it.
 
 const SVG = "http://www.w3.org/2000/svg";
 const STEP_MS = 2800;
-let serial = 0;
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) if (value !== undefined) element.setAttribute(key, value);
-  element.append(...children.filter((child) => child !== undefined && child !== ""));
-  return element;
-}
-
-function press(attributes, onPress, ...children) {
-  const button = make("button", { type: "button", ...attributes }, ...children);
-  button.addEventListener("click", onPress);
-  return button;
-}
 
 function svg(tag, attributes) {
   const element = document.createElementNS(SVG, tag);

@@ -1,5 +1,6 @@
 // What one token sees: a picture of all query tokens against the compressed rows, and the same for one of them on its passage.
 // The state is `layer` and `query`; the choice of rows is recorded, every other set follows from `rules`.
+// Uses kit.js, which the host puts before it.
 
 const SVG = "http://www.w3.org/2000/svg";
 const MARK = { window: "W", full: "F", reindex: "I", reuse: "·" };
@@ -14,13 +15,6 @@ const rules = {
   places: (mask) => [...mask].reverse().flatMap((digit, i) => [0, 1, 2, 3].filter((bit) => parseInt(digit, 16) >> bit & 1).map((bit) => 4 * i + bit)),
   rowsOf: (groups, group, visible) => groups.flatMap((g) => Array.from({ length: group }, (_, i) => g * group + i)).filter((row) => row < visible),
 };
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) if (value !== undefined) element.setAttribute(key, value);
-  element.append(...children.filter((child) => child !== undefined && child !== ""));
-  return element;
-}
 
 function svg(tag, attributes) {
   const element = document.createElementNS(SVG, tag);
